@@ -1,0 +1,3 @@
+"""StreamScribe: FunASR-family speech recognition, fit for production."""
+
+__version__ = "0.1.0"

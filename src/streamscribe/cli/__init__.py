@@ -1,0 +1,1 @@
+"""The streamscribe command, one file per subcommand, no logic."""

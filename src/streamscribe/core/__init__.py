@@ -1,0 +1,1 @@
+"""Decisions only: pure state machines and ledgers, no I/O, no clock, no third party."""

@@ -1,0 +1,57 @@
+"""What a client asks of a session, validated once; dialects build it, workers read it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from streamscribe.core.audio import AudioFormat
+
+MAX_HOTWORDS = 100
+MAX_HOTWORD_CHARS = 64
+
+
+class Mode(StrEnum):
+    """Which passes run: `online` partials and first-pass finals, `offline` finals only, `2pass` both."""
+
+    ONLINE = "online"
+    OFFLINE = "offline"
+    TWO_PASS = "2pass"
+
+
+class Task(StrEnum):
+    """Text in the language spoken, or translated to English."""
+
+    TRANSCRIBE = "transcribe"
+    TRANSLATE = "translate"
+
+
+@dataclass(frozen=True, slots=True)
+class Hotword:
+    """A biasing phrase; `weight` is relative, 1.0 is neutral."""
+
+    phrase: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """When speech counts as ended. Times in milliseconds; None takes the server's default."""
+
+    silence_ms: int | None = None
+    max_segment_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """A session's wishes. `language` None means: recognise it. `live` False marks a file, which is never paced."""
+
+    audio: AudioFormat = field(default_factory=AudioFormat)
+    mode: Mode = Mode.TWO_PASS
+    task: Task = Task.TRANSCRIBE
+    language: str | None = None
+    hotwords: tuple[Hotword, ...] = ()
+    words: bool = False
+    itn: bool = True
+    punctuation: bool = True
+    endpoint: EndpointOptions = field(default_factory=EndpointOptions)
+    sequenced: bool = False
+    live: bool = True

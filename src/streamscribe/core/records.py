@@ -1,0 +1,130 @@
+"""What gateway and worker say to each other over the bus. Records go down, worker events come back.
+
+`index` numbers a session's records from 0 without gaps: a worker drops what it has seen (delivery is at least once).
+"""
+
+from dataclasses import dataclass
+
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.ids import SessionId, TenantId, TraceId
+from streamscribe.core.options import Hotword, SessionOptions
+from streamscribe.core.results import Result
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """Always record 0."""
+
+    session_id: SessionId
+    index: int
+    tenant_id: TenantId
+    trace_id: TraceId
+    options: SessionOptions
+
+
+@dataclass(frozen=True, slots=True)
+class AudioChunk:
+    """Bytes in the session's audio format; a sample may be cut across chunks."""
+
+    session_id: SessionId
+    index: int
+    sequence: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRequested:
+    """Close the open segment where it stands; answered by `Flushed` after its final."""
+
+    session_id: SessionId
+    index: int
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class HotwordsUpdated:
+    """Replaces the hot words from the next segment on."""
+
+    session_id: SessionId
+    index: int
+    hotwords: tuple[Hotword, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AudioEnded:
+    """No more audio; answered by `Finished` after the last final."""
+
+    session_id: SessionId
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAbandoned:
+    """Nobody waits for the session any more: drop its state and its queued work."""
+
+    session_id: SessionId
+    index: int
+
+
+Record = SessionOpened | AudioChunk | FlushRequested | HotwordsUpdated | AudioEnded | SessionAbandoned
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """A new version of a segment."""
+
+    session_id: SessionId
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStarted:
+    """Voice began on a channel."""
+
+    session_id: SessionId
+    channel: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechStopped:
+    """Voice ended on a channel."""
+
+    session_id: SessionId
+    channel: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flushed:
+    """All audio before the flush has its finals."""
+
+    session_id: SessionId
+    marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Audio processed so far; at most one per second and session."""
+
+    session_id: SessionId
+    processed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last final has been sent; the worker has forgotten the session."""
+
+    session_id: SessionId
+    audio_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The session cannot go on; the worker has forgotten it."""
+
+    session_id: SessionId
+    error: StreamScribeError
+
+
+WorkerEvent = Recognised | SpeechStarted | SpeechStopped | Flushed | Progress | Finished | Failed

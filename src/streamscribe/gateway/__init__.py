@@ -1,0 +1,1 @@
+"""The edge: listener, connections, REST, authentication, draining."""

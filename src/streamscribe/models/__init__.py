@@ -1,0 +1,1 @@
+"""Recognition engines behind ports, the catalogue that pins their files, and the pool that owns them."""

@@ -1,0 +1,148 @@
+"""One frozen, validated tree of settings. Sources, later wins: defaults, `streamscribe.yaml`, environment, flags.
+
+Environment variables are `STREAMSCRIBE_` + path with `__` between levels (`STREAMSCRIBE_GATEWAY__PORT=8001`). Every
+field has a unit in its name where it has one, and a documented bound; SECURITY.md's table is generated from here.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+DEFAULT_FILE = Path("streamscribe.yaml")
+
+
+class SettingsError(ValueError):
+    """A setting that is not valid; the message is one line that names the field and its bound."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _bounded(default: float, low: float, high: float, doc: str) -> Any:
+    return Field(default=default, ge=low, le=high, description=doc)
+
+
+class GatewaySettings(_Section):
+    """The edge: where it listens and what it accepts."""
+
+    host: Annotated[
+        str, Field(description="Address to listen on; other than loopback needs tenants_file or no_auth.")
+    ] = "127.0.0.1"
+    port: int = _bounded(8000, 0, 65535, "Port of HTTP and WebSocket; 0 takes a free one.")
+    funasr_port: int = _bounded(10095, -1, 65535, "Port of the FunASR WebSocket; 0 takes a free one, -1 turns it off.")
+    tenants_file: Path | None = Field(default=None, description="YAML file of tenants, hashed keys and quotas.")
+    no_auth: bool = Field(default=False, description="Serve without keys on any address.")
+    funasr_online_label: Literal["2pass-online", "online"] = Field(
+        default="2pass-online", description="Label of partials in FunASR's mode `online` (C++ or Python server's)."
+    )
+    handshake_timeout_s: float = _bounded(10, 0.1, 60, "A request whose headers take longer is closed.")
+    drain_timeout_s: float = _bounded(30, 0, 600, "Sessions still open so long after SIGTERM are closed.")
+    drain_grace_s: float = _bounded(0, 0, 60, "Time between not-ready and go_away, for load balancers to notice.")
+
+
+class LimitSettings(_Section):
+    """Bounds on everything that a stranger can send or hold."""
+
+    max_message_bytes: int = _bounded(4 * 2**20, 2**10, 2**26, "One WebSocket message; larger is closed 1009.")
+    max_upload_bytes: int = _bounded(512 * 2**20, 2**10, 2**33, "One uploaded file, compressed.")
+    max_decoded_s: float = _bounded(4 * 3600, 1, 24 * 3600, "Audio seconds decoded from one file.")
+    max_decoded_bytes: int = _bounded(2 * 2**30, 2**16, 2**34, "Bytes decoded from one file, all channels, own rate.")
+    decode_memory_bytes: int = _bounded(512 * 2**20, 64 * 2**20, 2**33, "Address space of the decoding child.")
+    decode_stall_s: float = _bounded(20, 1, 600, "A decoding child that gives nothing for so long is killed.")
+    max_sessions: int = _bounded(1000, 1, 100_000, "Sessions of one process, all tenants.")
+    max_tenant_sessions: int = _bounded(500, 1, 100_000, "Sessions of one tenant whose file names no quota.")
+    max_session_s: float = _bounded(3 * 3600, 1, 48 * 3600, "Length of a session.")
+    first_audio_timeout_s: float = _bounded(30, 0.1, 600, "A session without audio for so long is closed 4408.")
+    idle_timeout_s: float = _bounded(30, 0.1, 3600, "A session without any message for so long is closed 4408.")
+    finalize_timeout_s: float = _bounded(60, 0.1, 3600, "Without a final for so long after the end, the session fails.")
+    resume_window_s: float = _bounded(30, 0, 600, "A session whose connection was lost can be resumed for so long.")
+    slow_reader_timeout_s: float = _bounded(20, 0.1, 600, "A client that reads nothing for so long is closed 4408.")
+    max_unread_bytes: int = _bounded(256 * 2**10, 2**12, 2**24, "Results held for one client that does not read.")
+    max_rate: float = _bounded(2.0, 1.0, 1000.0, "Live audio in multiples of real time, after the burst.")
+    burst_s: float = _bounded(10, 1, 600, "Audio seconds that may come at once.")
+    max_burst_s: float = _bounded(300, 1, 3600, "Audio seconds ahead of the allowed rate that close a session 4429.")
+    max_chunks_per_s: float = _bounded(2000, 10, 100_000, "Messages per second of one session; beyond it is paced.")
+    max_backlog_s: float = _bounded(5, 0.5, 60, "Audio seconds of one session waiting for a worker.")
+    reorder_window: int = _bounded(32, 0, 1024, "Chunks held while an earlier sequence is missing.")
+    gap_timeout_s: float = _bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
+    replay_bytes: int = _bounded(2**20, 2**12, 2**26, "Results kept per session for a resume.")
+
+
+class ModelSettings(_Section):
+    """Which models run, where their files lie, how they are batched."""
+
+    profile: Literal["whisper", "fake"] = Field(
+        default="whisper",
+        description="`whisper`: FSMN-VAD and Whisper base. `fake`: a scripted stand-in for load tests.",
+    )
+    dir: Path = Field(
+        default=Path("~/.local/share/streamscribe/models"),
+        description="Where models are installed.",
+        validate_default=True,
+    )
+    threads: int = _bounded(0, 0, 256, "Threads of a model step; 0 means all cores.")
+    compute_type: Literal["int8", "float32", "int8_float32"] = Field(
+        default="int8", description="Whisper's arithmetic."
+    )
+    max_batch_size: int = _bounded(8, 1, 256, "Requests in one model step.")
+    batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
+    max_waiting_s: float = _bounded(600, 1, 100_000, "Audio seconds that may wait for a model; beyond it is shed.")
+    fake_cost_ms: float = _bounded(0, 0, 10_000, "What a step of the fake model costs.")
+
+
+class WorkerSettings(_Section):
+    """How a worker cuts and recognises."""
+
+    silence_ms: int = _bounded(800, 100, 6000, "Silence that ends a segment, where the client names none.")
+    max_segment_ms: int = _bounded(28_000, 1000, 28_000, "Longest segment, where the client names none.")
+    preroll_ms: int = _bounded(300, 0, 2000, "Audio given to the model before the start of voice.")
+    tail_ms: int = _bounded(300, 0, 2000, "Audio given to the model after the end of voice.")
+    partial_interval_ms: int = _bounded(500, 100, 10_000, "Shortest time of audio between two partials.")
+    partial_window_ms: int = _bounded(12_000, 2000, 28_000, "Longest stretch that a partial decodes again.")
+    max_pending_finals: int = _bounded(4, 1, 64, "Segments of one session waiting for their final; more audio waits.")
+
+
+class ObserveSettings(_Section):
+    """Logs."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe line logged."
+    )
+    log_format: Literal["json", "console"] = Field(default="json", description="For machines or for people.")
+
+
+class Settings(BaseSettings):
+    """The whole tree; build it with `load`."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="STREAMSCRIBE_", env_nested_delimiter="__", env_ignore_empty=True
+    )
+
+    gateway: GatewaySettings = GatewaySettings()
+    limits: LimitSettings = LimitSettings()
+    model: ModelSettings = ModelSettings()
+    worker: WorkerSettings = WorkerSettings()
+    observe: ObserveSettings = ObserveSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment over file; flags are merged into the init values by `load`."""
+        return env_settings, init_settings
+
+
+def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Settings:
+    """Reads and validates the tree; `overrides` maps dotted paths (`gateway.port`) to values and wins over all.
+
+    Raises SettingsError, whose message names the first bad field. `file` must exist if given.
+    """
+    raise NotImplementedError

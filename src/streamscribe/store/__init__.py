@@ -1,0 +1,1 @@
+"""Where tenants and keys are kept, one contract, several adapters."""

@@ -1,0 +1,1 @@
+"""What happens to text after a model: script, hot words, inverse text normalisation, subtitles."""

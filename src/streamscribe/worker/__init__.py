@@ -1,0 +1,1 @@
+"""Turns a session's audio into results: voice activity, partials, finals."""
