@@ -1,0 +1,1 @@
+"""Speaks the native protocol to a server: for the command line, measurements and tests."""
