@@ -1,0 +1,97 @@
+"""Who may enter, and how fast a session may speak: the session quota and the two rates of one session."""
+
+from math import inf
+
+from streamscribe.core.errors import Overloaded, QuotaExceeded, StreamScribeError
+from streamscribe.core.ids import TenantId
+from streamscribe.core.integrity import ensure
+
+QUOTA_RETRY_S = 1.0
+"""When a refused client may try again: a session of its tenant may have ended by then."""
+
+
+class _Bucket:
+    """A leaky bucket: `ahead` is what came beyond the rate; it leaks at the rate and never falls below zero."""
+
+    def __init__(self, rate_per_s: float, burst: float, bound: float) -> None:
+        self._rate_per_s = rate_per_s
+        self._burst = burst
+        self._bound = bound
+        self._ahead = 0.0
+        self._at = -inf
+
+    def admit(self, amount: float, now: float) -> float | None:
+        """The time until which nothing more may be read (at most `now`: go on).
+
+        None when `amount` would pass the hard bound; it is not counted then.
+        """
+        ahead = max(0.0, self._ahead - (now - self._at) * self._rate_per_s) if now > self._at else self._ahead
+        if ahead + amount > self._bound:
+            return None
+        self._at = max(now, self._at)
+        self._ahead = ahead + amount
+        return now + max(0.0, self._ahead - self._burst) / self._rate_per_s
+
+    def check_integrity(self) -> None:
+        """0 <= ahead <= bound."""
+        ensure(0.0 <= self._ahead <= self._bound, "0 <= ahead <= bound")
+
+
+class AudioRate(_Bucket):
+    """Audio seconds of one session: `max_rate` times real time after a burst of `burst_s`.
+
+    A well-behaved reader that pauses as told never gets more than one message beyond the burst; one that comes
+    `max_burst_s` ahead all the same is beyond the hard bound.
+    """
+
+    def __init__(self, max_rate: float, burst_s: float, max_burst_s: float) -> None:
+        super().__init__(max_rate, burst_s, max(burst_s, max_burst_s))
+
+
+class ChunkRate(_Bucket):
+    """Messages of one session: `max_per_s`, of which one second's worth may come at once; paced, never refused."""
+
+    def __init__(self, max_per_s: float) -> None:
+        super().__init__(max_per_s, max_per_s, inf)
+
+
+class SessionQuota:
+    """Counts open sessions, of each tenant and of the process."""
+
+    def __init__(self, max_sessions: int) -> None:
+        self._max_sessions = max_sessions
+        self._total = 0
+        self._of_tenant: dict[TenantId, int] = {}
+
+    @property
+    def total(self) -> int:
+        """Open sessions of all tenants."""
+        return self._total
+
+    def of(self, tenant: TenantId) -> int:
+        """Open sessions of one tenant."""
+        return self._of_tenant.get(tenant, 0)
+
+    def admit(self, tenant: TenantId, limit: int) -> StreamScribeError | None:
+        """Counts one more session of a tenant that may have `limit`, or says why not and counts nothing."""
+        if self.of(tenant) >= limit:
+            return QuotaExceeded(retry_after_s=QUOTA_RETRY_S)
+        if self._total >= self._max_sessions:
+            return Overloaded(retry_after_s=QUOTA_RETRY_S)
+        self._of_tenant[tenant] = self.of(tenant) + 1
+        self._total += 1
+        return None
+
+    def release(self, tenant: TenantId) -> None:
+        """Gives back what one `admit` counted; raises AssertionError for a tenant without sessions."""
+        ensure(self.of(tenant) > 0, "a released session was admitted")
+        self._of_tenant[tenant] -= 1
+        self._total -= 1
+        if not self._of_tenant[tenant]:
+            del self._of_tenant[tenant]
+
+    def check_integrity(self) -> None:
+        """The tenants' counts are positive and sum up to the total, which is within the limit."""
+        ensure(sum(self._of_tenant.values()) == self._total, "sum of tenants == total")
+        ensure(all(count > 0 for count in self._of_tenant.values()), "no tenant is kept without sessions")
+        ensure(self._total <= self._max_sessions, "total <= max_sessions")
