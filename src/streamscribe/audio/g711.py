@@ -1,8 +1,9 @@
 """G.711: the 256 values of mu-law and of A-law as float32 in [-1, 1)."""
 
 import numpy as np
+import numpy.typing as npt
 
-from streamscribe.models.ports import Samples
+Samples = npt.NDArray[np.float32]
 
 
 def _mulaw() -> Samples:

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import soxr
 
-from streamscribe.audio.g711 import ALAW, MULAW
+from streamscribe.audio.g711 import ALAW, MULAW, Samples
 from streamscribe.core.audio import SAMPLE_RATE, AudioFormat, Encoding
-from streamscribe.models.ports import Samples
 
 _INT16_SCALE = np.float32(1 / 32768)
 
