@@ -4,11 +4,15 @@ Environment variables are `STREAMSCRIBE_` + path with `__` between levels (`STRE
 field has a unit in its name where it has one, and a documented bound; SECURITY.md's table is generated from here.
 """
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic_settings import SettingsError as SettingsSourceError
 
 DEFAULT_FILE = Path("streamscribe.yaml")
 
@@ -28,9 +32,9 @@ def _bounded(default: float, low: float, high: float, doc: str) -> Any:
 class GatewaySettings(_Section):
     """The edge: where it listens and what it accepts."""
 
-    host: Annotated[
-        str, Field(description="Address to listen on; other than loopback needs tenants_file or no_auth.")
-    ] = "127.0.0.1"
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; other than loopback needs tenants_file or no_auth."
+    )
     port: int = _bounded(8000, 0, 65535, "Port of HTTP and WebSocket; 0 takes a free one.")
     funasr_port: int = _bounded(10095, -1, 65535, "Port of the FunASR WebSocket; 0 takes a free one, -1 turns it off.")
     tenants_file: Path | None = Field(default=None, description="YAML file of tenants, hashed keys and quotas.")
@@ -76,17 +80,11 @@ class ModelSettings(_Section):
 
     profile: Literal["whisper", "fake"] = Field(
         default="whisper",
-        description="`whisper`: FSMN-VAD and Whisper base. `fake`: a scripted stand-in for load tests.",
+        description="`whisper`: FSMN-VAD and Whisper base. `fake`: stand-ins for load tests.",
     )
-    dir: Path = Field(
-        default=Path("~/.local/share/streamscribe/models"),
-        description="Where models are installed.",
-        validate_default=True,
-    )
+    dir: Path = Field(default=Path("~/.local/share/streamscribe/models"), description="Where models are installed.")
     threads: int = _bounded(0, 0, 256, "Threads of a model step; 0 means all cores.")
-    compute_type: Literal["int8", "float32", "int8_float32"] = Field(
-        default="int8", description="Whisper's arithmetic."
-    )
+    compute_type: Literal["int8", "float32"] = Field(default="int8", description="Whisper's arithmetic.")
     max_batch_size: int = _bounded(8, 1, 256, "Requests in one model step.")
     batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
     max_waiting_s: float = _bounded(600, 1, 100_000, "Audio seconds that may wait for a model; beyond it is shed.")
@@ -136,13 +134,45 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Environment over file; flags are merged into the init values by `load`."""
-        return env_settings, init_settings
+        """Flags over environment over file."""
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls)
 
 
-def load(file: Path | None = None, overrides: dict[str, Any] | None = None) -> Settings:
+def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
     """Reads and validates the tree; `overrides` maps dotted paths (`gateway.port`) to values and wins over all.
 
-    Raises SettingsError, whose message names the first bad field. `file` must exist if given.
+    A `file` that is named must exist; without one, `streamscribe.yaml` of the working folder is read where it is there.
+    Raises SettingsError whose message is one line: field, what is wrong, what was given.
     """
-    raise NotImplementedError
+    if file is not None and not file.is_file():
+        raise SettingsError(f"settings file {file}: no such file")
+
+    class Loaded(Settings):
+        model_config = SettingsConfigDict(yaml_file=file or DEFAULT_FILE, yaml_file_encoding="utf-8")
+
+    flags = {_KEPT_NAMES[name]: value for name, value in os.environ.items() if name in _KEPT_NAMES and value}
+    flags.update({path: value for path, value in (overrides or {}).items() if value is not None})
+    try:
+        return Loaded(**_nested(flags))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        given = repr(first["input"])[:80]
+        raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())} (given: {given})") from None
+    except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:
+        raise SettingsError(f"settings file {file or DEFAULT_FILE}: {' '.join(str(error).split())}") from None
+
+
+_KEPT_NAMES = {"MAX_BATCH_SIZE": "model.max_batch_size", "BATCH_WAIT_MS": "model.batch_wait_ms"}
+"""Environment names that FunASR operators know already."""
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *parents, leaf = path.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = value
+    return tree

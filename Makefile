@@ -1,0 +1,52 @@
+# Every target does all the set-up that it needs. PYTHON may name another Python 3.11 or newer.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+FILE ?=
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup models check test demo serve bench format clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make the virtual environment and install the package into it
+
+$(STAMP): pyproject.toml tools/setup.sh
+	@sh tools/setup.sh venv $(PYTHON) $(VENV)
+	@touch $@
+
+models: $(STAMP) ## pull the models and the demo recordings (once, about 155 MB)
+	@$(BIN)/streamscribe models pull --profile whisper demo-recordings
+
+check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under 90 s)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/pytest tests/house tests/unit tests/machines tests/conformance --cov --cov-report=term:skip-covered
+
+test: check models ## everything: check, then real models, servers and a browser
+	@sh tools/setup.sh test-packages
+	@$(BIN)/streamscribe models pull telephone-prompts
+	@$(BIN)/pytest tests
+
+demo: models ## start the server, stream a recording into it, print what it hears (FILE=... takes yours)
+	@$(BIN)/streamscribe demo $(FILE)
+
+serve: models ## leave the server running, with a page at http://localhost:8000
+	@$(BIN)/streamscribe serve $(ARGS)
+
+bench: models ## measure accuracy and the gateway against the bars of the issues
+	@$(BIN)/streamscribe models pull telephone-prompts
+	@$(BIN)/streamscribe bench accuracy --prompts 60 --check
+	@$(BIN)/streamscribe bench gateway --check
+
+format: $(STAMP) ## format the code
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## remove what the build made, but not the models
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

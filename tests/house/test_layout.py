@@ -1,0 +1,43 @@
+"""The rules of the house that no linter knows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(p for folder in ("src", "tests", "tools") for p in (ROOT / folder).rglob("*.py"))
+SCRIPTS = sorted((ROOT / "src/streamscribe/web").rglob("*.js"))
+
+BANNED = {
+    "unpickling": r"\bimport (pickle|marshal|shelve)\b|allow_pickle=True|torch\.load\(|yaml\.load\(",
+    "a shell": r"shell=True|os\.system\(",
+    "an unbounded queue": r"\bQueue\(\)|\bdeque\(\)",
+    "remote code": r"trust_remote_code",
+}
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    long = {str(p.relative_to(ROOT)): n for p in SOURCES + SCRIPTS if (n := len(p.read_text().splitlines())) > 400}
+    assert not long
+
+
+def test_every_folder_says_in_one_sentence_what_it_is_for() -> None:
+    silent = [p for p in (ROOT / "src/streamscribe").rglob("__init__.py") if not p.read_text().startswith('"""')]
+    assert not silent
+
+
+def test_nothing_dangerous_is_used() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {what}"
+        for path in SOURCES
+        if "src" in path.parts
+        for what, pattern in BANNED.items()
+        if re.search(pattern, path.read_text())
+    ]
+    assert not found
+
+
+def test_the_tables_of_settings_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools/render_settings.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

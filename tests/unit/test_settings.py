@@ -1,0 +1,84 @@
+"""Settings: one line that names the field, and later sources win."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamscribe.settings import Settings, SettingsError, load
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("STREAMSCRIBE_") or name in {"MAX_BATCH_SIZE", "BATCH_WAIT_MS"}:
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_defaults_are_valid_and_frozen() -> None:
+    settings = load()
+    with pytest.raises(ValueError, match="frozen"):
+        settings.gateway.port = 1  # type: ignore[misc]
+
+
+def test_flags_win_over_environment_over_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("limits: {burst_s: 5, max_rate: 3, max_backlog_s: 4}\n")
+    monkeypatch.setenv("STREAMSCRIBE_LIMITS__BURST_S", "6")
+    monkeypatch.setenv("STREAMSCRIBE_LIMITS__MAX_RATE", "5")
+    limits = load(file, {"limits.max_rate": 7}).limits
+    assert (limits.max_backlog_s, limits.burst_s, limits.max_rate) == (4, 6, 7)
+
+
+def test_the_file_of_the_working_folder_is_read() -> None:
+    Path("streamscribe.yaml").write_text("gateway: {port: 9000}\n")
+    assert load().gateway.port == 9000
+
+
+def test_names_that_operators_know_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAX_BATCH_SIZE", "3")
+    monkeypatch.setenv("BATCH_WAIT_MS", "7.5")
+    model = load().model
+    assert (model.max_batch_size, model.batch_wait_ms) == (3, 7.5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "field"),
+    [
+        ({"gateway.port": 99_999}, "gateway.port"),
+        ({"gateway.prot": 1}, "gateway.prot"),
+        ({"model.profile": "gpt"}, "model.profile"),
+        ({"limits.burst_s": "soon"}, "limits.burst_s"),
+        ({"nothing": 1}, "nothing"),
+    ],
+)
+def test_a_bad_value_is_one_line_that_names_the_field(overrides: dict[str, Any], field: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(overrides=overrides)
+    assert field in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["- a\n", "limits: {", "limits: 3\n", "\x00"])
+def test_a_file_that_is_not_settings_is_one_line(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(content)
+    with pytest.raises(SettingsError) as caught:
+        load(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such file"):
+        load(tmp_path / "missing.yaml")
+
+
+def test_every_number_has_a_bound_and_every_field_a_description() -> None:
+    for name, section in Settings.model_fields.items():
+        for field_name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]
+            assert field.description, f"{name}.{field_name}"
+            if field.annotation in (int, float):
+                assert len(field.metadata) == 2, f"{name}.{field_name} has no bound"
