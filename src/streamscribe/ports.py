@@ -1,13 +1,13 @@
 """The ports between the platform's processes: what a bus and a tenant store promise. Adapters pass one suite each."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.records import Record, WorkerEvent
 
-RecordHandler = Callable[[Record], Awaitable[None]]
+RecordHandler = Callable[[Record], None]
 EventHandler = Callable[[WorkerEvent], None]
 
 
@@ -31,11 +31,14 @@ class Bus(Protocol):
         ...
 
     def attach_worker(self, handler: RecordHandler) -> None:
-        """Gives each record to `handler`: in order within a session, sessions side by side."""
+        """Gives each record to `handler`, which must not block: in order within a session, sessions side by side.
+
+        `SessionAbandoned` overtakes what waits; records of a session that is over are dropped.
+        """
         ...
 
     def settle(self, session_id: SessionId, size_bytes: int) -> None:
-        """The worker has processed so much audio: its place in the backlog is free."""
+        """The worker has processed one record of so many audio bytes: its place in the backlog is free."""
         ...
 
     def emit(self, event: WorkerEvent) -> None:
