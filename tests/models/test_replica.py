@@ -1,0 +1,280 @@
+"""The replica's thread: who is served together, who hears of which failure, and what an end does."""
+
+import asyncio
+import threading
+
+import pytest
+
+from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.errors import InternalError, ModelUnavailable, Overloaded, TooLarge
+from streamscribe.models.pool import Replica
+
+POISON = -1
+REFUSED = -2
+DEADLY = -3
+
+
+class Doubler:
+    """An engine whose steps wait at a gate, so that tests choose what is queued when a step begins."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.began = threading.Semaphore(0)
+        self.steps: list[list[int]] = []
+        self.threads: set[str] = set()
+
+    def step(self, batch):
+        self.steps.append(list(batch))
+        self.threads.add(threading.current_thread().name)
+        self.began.release()
+        self.gate.wait()
+        if DEADLY in batch:
+            raise SystemExit
+        if POISON in batch:
+            raise ZeroDivisionError("secret words")
+        if REFUSED in batch:
+            raise TooLarge("too long for this model")
+        return [2 * number for number in batch]
+
+
+class Bench:
+    """A running replica of a Doubler, and what its hooks reported."""
+
+    def __init__(self, **policy) -> None:
+        self.engine = Doubler()
+        self.reports = []
+        self.errors = []
+        self.replica: Replica[int, int] = Replica(
+            "doubler",
+            self.engine.step,
+            policy=BatchPolicy(**policy),
+            on_step=self.reports.append,
+            on_error=lambda name, error: self.errors.append((name, error)),
+        )
+        self.replica.start()
+
+    def submit(self, number, **how):
+        how = {"priority": Priority.NORMAL, "audio_s": 1.0, **how}
+        return asyncio.create_task(self.replica.submit(number, **how))
+
+    async def occupy(self):
+        """Returns once a step runs and waits at the gate."""
+        task = self.submit(0)
+        await asyncio.to_thread(self.engine.began.acquire)
+        return task
+
+
+@pytest.fixture
+def bench():
+    bench = Bench()
+    yield bench
+    bench.engine.gate.set()
+    bench.replica.close()
+
+
+async def test_what_waits_during_a_step_shares_the_next_one_and_each_gets_its_own_answer(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(number) for number in (1, 2, 3)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, *tasks) == [0, 2, 4, 6]
+    assert bench.engine.steps == [[0], [1, 2, 3]]
+    assert bench.engine.threads == {"replica-doubler"}
+
+
+async def test_two_requests_of_one_stream_run_in_two_steps_in_order(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(number, exclusive="stream") for number in (1, 2)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    await asyncio.gather(first, *tasks)
+    assert bench.engine.steps == [[0], [1], [2]]
+
+
+async def test_law_8_only_the_guilty_request_of_a_batch_fails(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(number) for number in (1, 2, POISON, 4, 5)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    answers = await asyncio.gather(first, *tasks, return_exceptions=True)
+    assert answers[:3] + answers[4:] == [0, 2, 4, 8, 10]
+    assert type(answers[3]) is InternalError
+    assert "secret" not in str(answers[3])
+    assert [(name, type(error)) for name, error in bench.errors] == [("doubler", ZeroDivisionError)]
+    assert bench.replica.ready
+
+
+async def test_an_error_of_our_tree_reaches_the_requester_as_it_is(bench):
+    bench.engine.gate.set()
+    with pytest.raises(TooLarge, match="too long for this model"):
+        await bench.submit(REFUSED)
+
+
+async def test_a_step_that_answers_too_few_is_a_failure():
+    replica = Replica("short", lambda batch: [], policy=BatchPolicy(), on_step=lambda report: None)
+    replica.start()
+    with pytest.raises(InternalError):
+        await replica.submit(1, priority=Priority.NORMAL, audio_s=1.0)
+    replica.close()
+
+
+async def test_a_cancelled_request_is_not_computed(bench):
+    first = await bench.occupy()
+    kept, dropped = bench.submit(1), bench.submit(2)
+    await asyncio.sleep(0)
+    dropped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await dropped
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, kept) == [0, 2]
+    assert bench.engine.steps == [[0], [1]]
+
+
+async def test_cancelling_a_running_request_harms_nobody(bench):
+    running = await bench.occupy()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    bench.engine.gate.set()
+    assert await bench.submit(1) == 2
+
+
+async def test_over_the_bound_a_request_is_refused_at_once():
+    bench = Bench(max_waiting_s=2)
+    first = await bench.occupy()
+    waiting = [bench.submit(number) for number in (1, 2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await bench.submit(3)
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, *waiting) == [0, 2, 4]
+    bench.replica.close()
+
+
+async def test_a_step_waits_for_the_others_until_all_are_there():
+    bench = Bench(wait_ms=3_600_000)
+    bench.engine.gate.set()
+    bench.replica.population = 2
+    assert await asyncio.gather(bench.submit(1), bench.submit(2)) == [2, 4]
+    assert bench.engine.steps == [[1, 2]]
+    bench.replica.close()
+
+
+def test_several_event_loops_share_a_replica():
+    bench = Bench()
+    bench.engine.gate.set()
+    answers = {}
+
+    async def ask(numbers):
+        return [await bench.submit(number) for number in numbers]
+
+    def client(base):
+        answers[base] = asyncio.run(ask(range(base, base + 50)))
+
+    clients = [threading.Thread(target=client, args=(base,)) for base in (0, 100, 200)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join()
+    assert answers == {base: [2 * number for number in range(base, base + 50)] for base in (0, 100, 200)}
+    bench.replica.close()
+
+
+async def test_a_loop_that_is_gone_harms_nobody(bench):
+    async def leave():
+        await bench.occupy()
+
+    await asyncio.to_thread(asyncio.run, leave())
+    bench.engine.gate.set()
+    assert await bench.submit(1) == 2
+
+
+async def test_each_batch_is_reported(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(number, audio_s=0.5) for number in (1, POISON)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    await asyncio.gather(first, *tasks, return_exceptions=True)
+    bench.replica.close()
+    report = bench.reports[1]
+    assert (report.name, report.batch_size, report.audio_s, report.failed) == ("doubler", 2, 1.0, 1)
+    assert report.queue_wait_s >= 0
+    assert report.step_s >= 0
+
+
+async def test_it_is_ready_after_its_warm_up_in_its_own_thread_and_serves_what_came_before():
+    ran, go = [], threading.Event()
+
+    def warm_up():
+        go.wait()
+        ran.append(threading.current_thread().name)
+
+    replica = Replica("new", list, policy=BatchPolicy(), on_step=lambda report: None, warm_up=[warm_up])
+    replica.start()
+    assert not replica.ready
+    early = asyncio.create_task(replica.submit(1, priority=Priority.NORMAL, audio_s=1.0))
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.to_thread(replica.wait_ready)
+    assert replica.ready
+    assert replica.warmup_s > 0
+    assert ran == ["replica-new"]
+    assert await early == 1
+    replica.close()
+
+
+async def test_a_failed_warm_up_is_told_and_nobody_is_served():
+    errors = []
+
+    def warm_up():
+        raise OSError("no such file")
+
+    replica = Replica(
+        "broken",
+        list,
+        policy=BatchPolicy(),
+        on_step=lambda report: None,
+        on_error=lambda name, error: errors.append(error),
+        warm_up=[warm_up],
+    )
+    replica.start()
+    with pytest.raises(ModelUnavailable):
+        await asyncio.to_thread(replica.wait_ready)
+    assert not replica.ready
+    assert isinstance(errors[0], OSError)
+    with pytest.raises(ModelUnavailable):
+        await replica.submit(1, priority=Priority.NORMAL, audio_s=1.0)
+
+
+async def test_when_the_thread_dies_all_hear_of_it_and_it_is_not_ready(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(DEADLY), bench.submit(1, group="other")]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    answers = await asyncio.gather(first, *tasks, return_exceptions=True)
+    assert answers[0] == 0
+    assert [type(answer) for answer in answers[1:]] == [ModelUnavailable, ModelUnavailable]
+    assert not bench.replica.ready
+    with pytest.raises(ModelUnavailable):
+        await bench.submit(2)
+
+
+async def test_close_fails_what_waits_and_lets_the_running_step_end(bench):
+    running = await bench.occupy()
+    waiting = bench.submit(1)
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(asyncio.to_thread(bench.replica.close))
+    with pytest.raises(ModelUnavailable):
+        await waiting
+    bench.engine.gate.set()
+    assert await running == 0
+    await closing
+    with pytest.raises(ModelUnavailable):
+        await bench.submit(2)
+
+
+def test_close_before_start_is_harmless():
+    replica = Replica("unused", list, policy=BatchPolicy(), on_step=lambda report: None)
+    replica.close()
+    with pytest.raises(ModelUnavailable):
+        replica.wait_ready()
