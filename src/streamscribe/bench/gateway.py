@@ -1,6 +1,6 @@
 """What the gateway adds: many live sessions on the fake model, one server process, the load made in this one.
 
-Latency is from the moment a chunk is handed to the socket to the moment its ack arrives: the whole path through dialect,
+Latency is from the moment a chunk is handed to the socket to the moment its ack arrives: the path through dialect,
 session, bus and back. Memory is the growth of the server's resident set from idle to all sessions streaming.
 """
 

@@ -69,7 +69,7 @@ async function startMicrophone() {
   session.addEventListener('reconnecting', () => view.showServer('reconnecting'));
   session.addEventListener('live', () => view.showServer('ready'));
   session.addEventListener('slow_down', () => view.showMessage(t('tooFast')));
-  session.addEventListener('server-error', ({ detail }) => view.showMessage(detail.message));
+  session.addEventListener('error', ({ detail }) => view.showMessage(detail.message));
   session.addEventListener('over', ({ detail }) => stopped(detail));
   live.session = session;
   live.waiting.splice(0).forEach((samples) => session.send(samples));

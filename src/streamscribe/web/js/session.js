@@ -10,6 +10,7 @@ export class Session extends EventTarget {
   #identity = null;
   #sequence = 0;
   #unacked = [];
+  #acked = null;
   #version = 0;
   #ended = false;
   #over = false;
@@ -52,7 +53,7 @@ export class Session extends EventTarget {
     this.#socket = new WebSocket(url, protocols);
     this.#socket.onopen = () => this.#identity && this.#socket.send(JSON.stringify({
       type: 'resume', session_id: this.#identity.session_id, resume_token: this.#identity.resume_token,
-      last_version: this.#version, last_acked_sequence: this.#unacked.length ? this.#unacked[0].sequence - 1 : this.#sequence - 1,
+      framing: 'sequenced', last_version: this.#version, last_acked_sequence: this.#acked,
     }));
     this.#socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
     this.#socket.onclose = ({ code, reason }) => this.#closed(code, reason);
@@ -66,15 +67,14 @@ export class Session extends EventTarget {
     } else if (message.type === 'resumed') {
       this.#resend(message.next_sequence);
     } else if (message.type === 'ack') {
+      this.#acked = message.sequence;
       this.#unacked = this.#unacked.filter((chunk) => chunk.sequence > message.sequence);
     } else if (message.type === 'result') {
       this.#version = Math.max(this.#version, message.version);
     } else if (message.type === 'closed') {
       this.#over = true;
-    } else if (message.type === 'error') {
-      this.dispatchEvent(new CustomEvent('failed', { detail: message }));
     }
-    this.dispatchEvent(new CustomEvent(message.type === 'error' ? 'server-error' : message.type, { detail: message }));
+    this.dispatchEvent(new CustomEvent(message.type, { detail: message }));
   }
 
   #resend(next) {
