@@ -1,0 +1,158 @@
+"""Where segments begin and end on one channel, and which audio each gives to a model.
+
+All positions are samples of the session's clock. Decisions follow from voice events and positions alone; since both
+come in fixed blocks, they do not depend on packet sizes (law 4).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from streamscribe.core.integrity import ensure
+
+
+class EndpointReason(StrEnum):
+    """Why a segment ended."""
+
+    SILENCE = "silence"
+    MAX_LENGTH = "max_length"
+    FLUSH = "flush"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRules:
+    """How segments are cut, in samples. A start of voice lies at most `lookback` before the block that tells it."""
+
+    max_segment: int
+    preroll: int
+    tail: int
+    lookback: int
+
+
+class VoiceChange(Protocol):
+    """Voice began (`started`) or ended at sample `at`; changes alternate, beginning with a start."""
+
+    @property
+    def started(self) -> bool:
+        """Whether it began."""
+        ...
+
+    @property
+    def at(self) -> int:
+        """The sample."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentOpened:
+    """A segment began at `start`; a model that reads it early reads from `audio_start`."""
+
+    start: int
+    audio_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentClosed:
+    """The open segment is [start, end); its model reads [audio_start, audio_end), which contains it."""
+
+    start: int
+    end: int
+    audio_start: int
+    audio_end: int
+    reason: EndpointReason
+
+
+Effect = SegmentOpened | SegmentClosed
+
+
+class Endpointer:
+    """Turns one channel's voice into segments.
+
+    Law 5: segments follow each other and never overlap; none is longer than `max_segment`. Law 6: a model hears
+    `preroll` before the voice, as far as no earlier model heard it, and `tail` after it, as far as it has come. Where
+    a segment is cut while voice goes on, the next one begins at the cut, and neither model hears the other's audio.
+    """
+
+    def __init__(self, rules: EndpointRules) -> None:
+        self._rules = rules
+        self._position = 0
+        self._voice = False
+        self._open: SegmentOpened | None = None
+        self._last_end = 0
+        self._last_audio_end = 0
+
+    @property
+    def open_segment(self) -> SegmentOpened | None:
+        """The segment that is open now."""
+        return self._open
+
+    @property
+    def oldest_needed(self) -> int:
+        """The first sample that an open or coming segment may still ask for."""
+        if self._open:
+            return self._open.audio_start
+        if self._voice:
+            return self._last_end
+        return max(0, self._position - self._rules.lookback - self._rules.preroll)
+
+    def advance(self, position: int, changes: Sequence[VoiceChange] = ()) -> list[Effect]:
+        """The block that ends at `position` was heard; `changes` is what it told of the voice, in order."""
+        self._position = max(self._position, position)
+        effects: list[Effect] = []
+        for change in changes:
+            if change.started:
+                self._voice = True
+                self._begin(min(max(change.at, self._last_end), self._position), effects)
+            else:
+                self._go_on_until(change.at, effects)
+                self._voice = False
+                self._finish(change.at, EndpointReason.SILENCE, effects)
+        self._go_on_until(self._position, effects)
+        return effects
+
+    def flush(self, position: int) -> list[Effect]:
+        """Closes the open segment at `position`; if voice goes on, the next one begins there."""
+        return self._close(position, EndpointReason.FLUSH)
+
+    def end(self, position: int) -> list[Effect]:
+        """Closes the open segment at `position`, where the audio ends."""
+        return self._close(position, EndpointReason.END)
+
+    def check_integrity(self) -> None:
+        """Last end <= open start <= position; the open segment within its longest, while there is voice."""
+        ensure(0 <= self._last_end <= self._last_audio_end <= self._position, "what was given has been heard")
+        if self._open:
+            ensure(self._voice, "an open segment has voice")
+            ensure(self._last_end <= self._open.start <= self._position, "segments do not overlap")
+            ensure(self._position - self._open.start <= self._rules.max_segment, "no segment is too long")
+            ensure(0 <= self._open.audio_start <= self._open.start, "a segment's audio contains it")
+
+    def _close(self, position: int, reason: EndpointReason) -> list[Effect]:
+        effects = self.advance(position)
+        self._finish(self._position, reason, effects)
+        return effects
+
+    def _go_on_until(self, position: int, effects: list[Effect]) -> None:
+        """Voice reaches `position`: opens what a cut left to open, and cuts what grew too long."""
+        if self._voice and not self._open and position > self._last_end:
+            self._begin(self._last_end, effects)
+        while self._open and position - self._open.start > self._rules.max_segment:
+            cut = self._open.start + self._rules.max_segment
+            self._finish(cut, EndpointReason.MAX_LENGTH, effects)
+            self._begin(cut, effects)
+
+    def _begin(self, start: int, effects: list[Effect]) -> None:
+        unheard = max(self._last_audio_end, start - self._rules.preroll)
+        self._open = SegmentOpened(start, audio_start=min(start, unheard))
+        effects.append(self._open)
+
+    def _finish(self, end: int, reason: EndpointReason, effects: list[Effect]) -> None:
+        if not self._open:
+            return
+        end = min(max(end, self._open.start), self._position)
+        tail = self._rules.tail if reason is EndpointReason.SILENCE else 0
+        audio_end = min(self._position, end + tail)
+        effects.append(SegmentClosed(self._open.start, end, self._open.audio_start, audio_end, reason))
+        self._open, self._last_end, self._last_audio_end = None, end, audio_end

@@ -1,0 +1,144 @@
+"""Where segments begin and end, told in samples."""
+
+from typing import NamedTuple
+
+from streamscribe.core.endpoint import Endpointer as RealEndpointer
+from streamscribe.core.endpoint import EndpointReason, EndpointRules, SegmentClosed, SegmentOpened
+
+RULES = EndpointRules(max_segment=10_000, preroll=300, tail=200, lookback=500)
+SILENCE, MAX_LENGTH, FLUSH, END = EndpointReason
+
+
+class Voice(NamedTuple):
+    started: bool
+    at: int
+
+
+def begins(at):
+    return Voice(True, at)
+
+
+def ends(at):
+    return Voice(False, at)
+
+
+class Endpointer(RealEndpointer):
+    """Checks the equation after each step."""
+
+    def advance(self, position, changes=()):
+        effects = super().advance(position, changes)
+        self.check_integrity()
+        return effects
+
+
+def test_law_6_a_segment_has_its_preroll_and_tail():
+    endpointer = Endpointer(RULES)
+    assert endpointer.advance(1000) == []
+    assert endpointer.advance(2000, [begins(1500)]) == [SegmentOpened(1500, audio_start=1200)]
+    assert endpointer.advance(3000) == []
+    assert endpointer.advance(4000, [ends(3400)]) == [SegmentClosed(1500, 3400, 1200, 3600, SILENCE)]
+
+
+def test_preroll_ends_at_the_beginning_of_the_session():
+    assert Endpointer(RULES).advance(1000, [begins(100)]) == [SegmentOpened(100, audio_start=0)]
+
+
+def test_preroll_does_not_repeat_what_the_segment_before_heard():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    endpointer.advance(3000, [ends(2500)])
+    assert endpointer.advance(4000, [begins(2900)]) == [SegmentOpened(2900, audio_start=2700)]
+
+
+def test_law_6_a_segment_that_begins_in_the_tail_of_the_one_before_is_heard_whole():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(3000, [begins(1000), ends(2500)])
+    assert endpointer.advance(4000, [begins(2600)]) == [SegmentOpened(2600, audio_start=2600)]
+
+
+def test_the_tail_is_as_long_as_what_has_been_heard():
+    endpointer = Endpointer(RULES)
+    assert endpointer.advance(3000, [begins(1000), ends(2950)])[1] == SegmentClosed(1000, 2950, 700, 3000, SILENCE)
+
+
+def test_a_segment_is_cut_at_its_longest_and_the_next_begins_at_the_cut():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    assert endpointer.advance(11_000) == []
+    assert endpointer.advance(12_000) == [
+        SegmentClosed(1000, 11_000, 700, 11_000, MAX_LENGTH),
+        SegmentOpened(11_000, audio_start=11_000),
+    ]
+
+
+def test_a_long_step_is_cut_as_often_as_needed():
+    endpointer = Endpointer(RULES)
+    effects = endpointer.advance(35_000, [begins(0)])
+    assert [effect.start for effect in effects if isinstance(effect, SegmentOpened)] == [0, 10_000, 20_000, 30_000]
+
+
+def test_a_segment_that_ended_just_beyond_the_longest_is_cut_too():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    effects = endpointer.advance(12_000, [ends(11_500)])
+    assert effects == [
+        SegmentClosed(1000, 11_000, 700, 11_000, MAX_LENGTH),
+        SegmentOpened(11_000, audio_start=11_000),
+        SegmentClosed(11_000, 11_500, 11_000, 11_700, SILENCE),
+    ]
+
+
+def test_a_flush_during_voice_closes_and_the_next_segment_begins_at_the_flush():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    assert endpointer.flush(2300) == [SegmentClosed(1000, 2300, 700, 2300, FLUSH)]
+    assert endpointer.open_segment is None
+    assert endpointer.oldest_needed == 2300
+    assert endpointer.advance(3000) == [SegmentOpened(2300, audio_start=2300)]
+
+
+def test_a_flush_after_the_voice_had_already_ended_opens_nothing():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    endpointer.flush(2300)
+    assert endpointer.advance(3000, [ends(2100)]) == []
+
+
+def test_voice_that_ended_before_a_cut_leaves_an_empty_segment_behind_the_cut():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    endpointer.advance(12_000)
+    assert endpointer.advance(13_000, [ends(10_900)]) == [SegmentClosed(11_000, 11_000, 11_000, 11_200, SILENCE)]
+
+
+def test_a_flush_without_voice_does_nothing():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000)
+    assert endpointer.flush(2500) == []
+
+
+def test_the_end_closes_what_is_open():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    assert endpointer.end(2700) == [SegmentClosed(1000, 2700, 700, 2700, END)]
+
+
+def test_a_flush_and_then_the_end_leave_one_segment():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(2000, [begins(1000)])
+    endpointer.flush(2300)
+    assert endpointer.end(2300) == []
+
+
+def test_what_is_needed_is_bounded_by_lookback_and_preroll_in_silence_and_by_the_segment_in_voice():
+    endpointer = Endpointer(RULES)
+    assert endpointer.oldest_needed == 0
+    endpointer.advance(5000)
+    assert endpointer.oldest_needed == 5000 - 500 - 300
+    endpointer.advance(6000, [begins(5500)])
+    endpointer.advance(9000)
+    assert endpointer.oldest_needed == 5200
+
+
+def test_a_start_in_the_future_counts_from_now():
+    assert Endpointer(RULES).advance(1000, [begins(1010)]) == [SegmentOpened(1000, audio_start=700)]
