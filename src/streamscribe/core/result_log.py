@@ -1,0 +1,91 @@
+"""The results of a session: each told once, in order, and kept for a resume."""
+
+from collections import deque
+
+from streamscribe.core.integrity import ensure
+from streamscribe.core.results import Result
+
+_REMEMBERED_FINALS = 1024
+"""Segments are opened in order and few are open at once, so an older one is closed for good."""
+
+_RESULT_BYTES = 200
+_WORD_BYTES = 120
+_CHAR_BYTES = 4
+
+
+def size_of(result: Result) -> int:
+    """Bytes that a result holds, estimated from above without looking at each word."""
+    return _RESULT_BYTES + _CHAR_BYTES * len(result.text) + _WORD_BYTES * len(result.words)
+
+
+class ResultLog:
+    """Keeps law 3 on the client's side of the bus, and what a resume must send again.
+
+    Finals are kept up to `max_bytes`, the oldest are dropped first; of partials only the newest of each channel, as
+    a client overwrites them anyway.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._finals: deque[tuple[Result, int]] = deque()
+        self._bytes = 0
+        self._partials: dict[int, Result] = {}
+        self._last_version = 0
+        self._dropped_version = 0
+        self._final_pass: dict[int, int] = {}
+        self._closed_up_to = -1
+
+    @property
+    def last_version(self) -> int:
+        """The newest version taken; 0 before the first."""
+        return self._last_version
+
+    def add(self, result: Result) -> bool:
+        """Takes a result that is new, and tells whether it was: not an old version, nor a second final."""
+        if result.version <= self._last_version or not self._may_follow(result):
+            return False
+        self._last_version = result.version
+        if result.is_final:
+            self._keep(result)
+        else:
+            self._partials[result.channel] = result
+        return True
+
+    def _may_follow(self, result: Result) -> bool:
+        if result.segment_id in self._final_pass:
+            return result.is_final and result.pass_ > self._final_pass[result.segment_id]
+        return result.segment_id > self._closed_up_to
+
+    def _keep(self, result: Result) -> None:
+        partial = self._partials.get(result.channel)
+        if partial is not None and partial.segment_id == result.segment_id:
+            del self._partials[result.channel]
+        self._final_pass[result.segment_id] = result.pass_
+        if len(self._final_pass) > _REMEMBERED_FINALS:
+            oldest = next(iter(self._final_pass))
+            del self._final_pass[oldest]
+            self._closed_up_to = max(self._closed_up_to, oldest)
+        size_bytes = size_of(result)
+        self._finals.append((result, size_bytes))
+        self._bytes += size_bytes
+        while self._bytes > self._max_bytes:
+            dropped, size_bytes = self._finals.popleft()
+            self._bytes -= size_bytes
+            self._dropped_version = dropped.version
+
+    def since(self, version: int) -> list[Result] | None:
+        """What a client that has seen up to `version` lacks, in order; None if part of it is no longer held."""
+        if not self._dropped_version <= version <= self._last_version:
+            return None
+        kept = [result for result, _ in self._finals if result.version > version]
+        kept += [result for result in self._partials.values() if result.version > version]
+        return sorted(kept, key=lambda result: result.version)
+
+    def check_integrity(self) -> None:
+        """Kept bytes == sum of the finals' sizes <= max_bytes; dropped < kept <= last version."""
+        versions = [result.version for result, _ in self._finals]
+        ensure(self._bytes == sum(size for _, size in self._finals), "kept bytes == sum of sizes")
+        ensure(self._bytes <= self._max_bytes, "kept bytes <= max_bytes")
+        ensure(versions == sorted(set(versions)), "versions grow")
+        ensure(all(self._dropped_version < v <= self._last_version for v in versions), "dropped < kept <= last")
+        ensure(len(self._final_pass) <= _REMEMBERED_FINALS, "remembered finals are bounded")
