@@ -1,0 +1,84 @@
+"""The catalogue as types: which models exist, the sums of their files, and where they come from."""
+
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import msgspec
+
+from streamscribe.core.errors import NotFound
+
+SourceKind = Literal["pypi", "deb", "modelscope", "huggingface"]
+
+
+class FilePin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One file of a model: its name inside the model's folder (with `/`), and the only content that is accepted."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a model's files can be had: packages of PyPI or Debian, or a repository of a hub."""
+
+    kind: SourceKind
+    packages: tuple[str, ...] = ()
+    repo: str = ""
+    revision: str = ""
+    folder: str = ""
+    parts: dict[str, tuple[str, ...]] = {}
+    download_bytes: int = 0
+
+    @property
+    def label(self) -> str:
+        """What people read: the kind and the names to look for."""
+        return f"{self.kind} {' '.join(self.packages) or self.repo}"
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The source's own paths of what a file is joined of."""
+        return self.parts.get(name) or (f"{self.folder}/{name}" if self.folder else name,)
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry: a model, or recordings to test with (task `recordings`)."""
+
+    id: str
+    title: str
+    family: str
+    task: Literal["vad", "asr", "recordings"]
+    languages: tuple[str, ...]
+    licence: str
+    files: tuple[FilePin, ...]
+    sources: tuple[Source, ...]
+    tail_padding_ms: int = 0
+    profiles: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk once installed."""
+        return sum(pin.size_bytes for pin in self.files)
+
+
+class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All entries, in the order of the file."""
+
+    models: tuple[Model, ...]
+
+    def get(self, model_id: str) -> Model:
+        """The entry of that id; raises NotFound, whose message names those there are."""
+        for model in self.models:
+            if model.id == model_id:
+                return model
+        raise NotFound(f"there is no model {model_id!r}; there are: {', '.join(m.id for m in self.models)}")
+
+    def of_profile(self, profile: str) -> tuple[Model, ...]:
+        """The models that a server with this `model.profile` needs; none for one that needs no files."""
+        return tuple(model for model in self.models if profile in model.profiles)
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The catalogue that this version of StreamScribe ships."""
+    text = resources.files("streamscribe.models").joinpath("catalogue.toml").read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=Catalogue)
