@@ -1,0 +1,90 @@
+"""A voice activity detector that calls voice what is loud."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamscribe.core.audio import to_samples
+from streamscribe.models.ports import VadOptions, VadRequest, VoiceEvent
+
+_FRAME = to_samples(10)
+_ONSET_FRAMES = 10
+_LOUD_RMS = 0.01
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One stream's state; positions in samples, runs in frames."""
+
+    silence_frames: int
+    max_segment: int
+    position: int = 0
+    voice: bool = False
+    start: int = 0
+    loud_run: int = 0
+    quiet_run: int = 0
+
+
+class FakeVoiceActivityDetector:
+    """Voice begins with the first of 100 ms of loud frames and ends after the last one before `silence_ms` of quiet.
+
+    A voice as long as `max_segment_ms` is ended there. Blocks of any multiple of 10 ms give the same events.
+    """
+
+    @property
+    def block_samples(self) -> int:
+        """100 ms."""
+        return to_samples(100)
+
+    @property
+    def lookback_samples(self) -> int:
+        """A start is told when its 100 ms are full."""
+        return _ONSET_FRAMES * _FRAME
+
+    def open(self, options: VadOptions) -> _Stream:
+        """State of a new stream."""
+        return _Stream(max(1, options.silence_ms // 10), to_samples(options.max_segment_ms))
+
+    def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
+        """Advances each stream by its block."""
+        if not batch:
+            return []
+        frames = max(-(-len(request.samples) // _FRAME) for request in batch)
+        audio = np.zeros((len(batch), frames * _FRAME), dtype=np.float32)
+        for row, request in zip(audio, batch, strict=True):
+            row[: len(request.samples)] = request.samples
+        framed = audio.reshape(len(batch), frames, _FRAME)
+        loud = np.einsum("bfs,bfs->bf", framed, framed) > _LOUD_RMS**2 * _FRAME
+        return [_advance(request, row) for request, row in zip(batch, loud.tolist(), strict=True)]
+
+
+def _advance(request: VadRequest, loud: list[bool]) -> tuple[VoiceEvent, ...]:
+    stream: _Stream = request.state
+    end = stream.position + len(request.samples)
+    events: list[VoiceEvent] = []
+    for is_loud in loud[: -(-len(request.samples) // _FRAME)]:
+        stream.position += _FRAME
+        _hear(stream, is_loud, events)
+    if request.last and stream.voice:
+        _end_voice(stream, min(end, stream.position - stream.quiet_run * _FRAME), events)
+    stream.position = end
+    return tuple(events)
+
+
+def _hear(stream: _Stream, is_loud: bool, events: list[VoiceEvent]) -> None:
+    """One frame more, which ends at the stream's position."""
+    stream.loud_run = stream.loud_run + 1 if is_loud else 0
+    stream.quiet_run = 0 if is_loud else stream.quiet_run + 1
+    if not stream.voice and stream.loud_run >= _ONSET_FRAMES:
+        stream.voice, stream.start = True, stream.position - stream.loud_run * _FRAME
+        events.append(VoiceEvent(started=True, at=stream.start))
+    elif stream.voice and stream.quiet_run >= stream.silence_frames:
+        _end_voice(stream, stream.position - stream.quiet_run * _FRAME, events)
+    elif stream.voice and stream.position - stream.start >= stream.max_segment:
+        _end_voice(stream, stream.position, events)
+
+
+def _end_voice(stream: _Stream, at: int, events: list[VoiceEvent]) -> None:
+    stream.voice, stream.loud_run = False, 0
+    events.append(VoiceEvent(started=False, at=at))

@@ -1,0 +1,132 @@
+"""What every voice activity detector promises. A test class of an engine inherits it and names its fixtures.
+
+Beside `vad`, an engine gives `speech`: 2 to 6 s that it calls voice from its first half second to its last, without a
+pause of 300 ms.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from streamscribe.core.audio import to_samples
+from streamscribe.models.ports import Samples, VadOptions, VadRequest, VoiceActivityDetector, VoiceEvent
+
+
+def silence(ms: int) -> Samples:
+    return np.zeros(to_samples(ms), dtype=np.float32)
+
+
+def blocks(samples: Samples, size: int) -> list[tuple[Samples, bool]]:
+    """The audio in blocks of `size`, the last of which may be shorter, and whether each is the last."""
+    starts = range(0, len(samples), size)
+    return [(samples[start : start + size], start + size >= len(samples)) for start in starts]
+
+
+def hear(vad: VoiceActivityDetector, samples: Samples, options: VadOptions, size: int | None = None):
+    """All events of one stream, alone."""
+    state = vad.open(options)
+    events: list[VoiceEvent] = []
+    for block, last in blocks(samples, size or vad.block_samples):
+        events += vad.step([VadRequest(state, block, last)])[0]
+    return events
+
+
+class VoiceActivityContract:
+    other_block_samples: ClassVar[tuple[int, ...]] = ()
+    """Block sizes beside the engine's own for which it promises the same events."""
+
+    @pytest.fixture
+    def vad(self) -> VoiceActivityDetector:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def speech(self) -> Samples:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def talk(self, speech) -> Samples:
+        """Two utterances 1.5 s apart, with silence around."""
+        return np.concatenate([silence(1000), speech, silence(1500), speech, silence(2000)])
+
+    def test_each_utterance_is_one_voice(self, vad, speech, talk):
+        events = hear(vad, talk, VadOptions(silence_ms=500))
+        assert [event.started for event in events] == [True, False, True, False]
+        for i, said_at in enumerate((to_samples(1000), to_samples(2500) + len(speech))):
+            assert abs(events[2 * i].at - said_at) <= to_samples(600)
+            assert abs(events[2 * i + 1].at - (said_at + len(speech))) <= to_samples(600)
+
+    def test_a_pause_shorter_than_the_options_silence_does_not_end_a_voice(self, vad, talk):
+        assert [event.started for event in hear(vad, talk, VadOptions(silence_ms=3000))] == [True, False]
+
+    def test_law_5_events_alternate_in_order_and_starts_lie_within_the_lookback(self, vad, talk):
+        state = vad.open(VadOptions(silence_ms=500))
+        position, last_at, voice = 0, 0, False
+        for block, last in blocks(talk, vad.block_samples):
+            for event in vad.step([VadRequest(state, block, last)])[0]:
+                assert event.started is not voice
+                assert event.at >= last_at
+                assert event.at <= position + len(block)
+                if event.started:
+                    assert event.at >= position - vad.lookback_samples
+                voice, last_at = event.started, event.at
+            position += len(block)
+        assert not voice
+
+    def test_silence_has_no_voice(self, vad):
+        assert hear(vad, silence(5000), VadOptions()) == []
+
+    def test_the_last_block_ends_an_open_voice(self, vad, speech):
+        events = hear(vad, np.concatenate([silence(500), speech]), VadOptions())
+        assert [event.started for event in events] == [True, False]
+        assert events[1].at <= to_samples(500) + len(speech)
+
+    def test_a_last_block_of_any_length_is_taken(self, vad, speech):
+        heard = np.concatenate([silence(500), speech])
+        for cut in (1, 159, 161, vad.block_samples - 1):
+            events = hear(vad, heard[:-cut], VadOptions())
+            assert [event.started for event in events] == [True, False]
+
+    def test_an_empty_last_block_ends_an_open_voice(self, vad, speech):
+        state = vad.open(VadOptions())
+        heard = np.concatenate([silence(500), speech])
+        whole = len(heard) - len(heard) % vad.block_samples
+        events = []
+        for block, _ in blocks(heard[:whole], vad.block_samples):
+            events += vad.step([VadRequest(state, block)])[0]
+        events += vad.step([VadRequest(state, heard[:0], last=True)])[0]
+        assert [event.started for event in events] == [True, False]
+
+    def test_no_voice_is_longer_than_the_options_allow(self, vad, speech):
+        options = VadOptions(max_segment_ms=3000)
+        events = hear(vad, np.concatenate([silence(500), *[speech] * 5, silence(1500)]), options)
+        voices = list(zip(events[::2], events[1::2], strict=True))
+        assert len(voices) >= 3
+        assert all(end.at - start.at <= to_samples(3000 + 200) for start, end in voices)
+
+    def test_law_4_streams_of_unequal_age_and_options_hear_in_one_batch_what_they_hear_alone(self, vad, speech, talk):
+        streams = [
+            (talk, VadOptions(silence_ms=500)),
+            (silence(3000), VadOptions()),
+            (talk[: len(talk) // 2 + 777], VadOptions(silence_ms=900)),
+            (np.concatenate([speech, silence(700), talk]), VadOptions(silence_ms=600, max_segment_ms=2000)),
+        ]
+        alone = [hear(vad, samples, options) for samples, options in streams]
+        queues = [blocks(samples, vad.block_samples) for samples, _ in streams]
+        states = [vad.open(options) for _, options in streams]
+        together: list[list[VoiceEvent]] = [[] for _ in streams]
+        for turn in range(max(len(queue) + 3 * i for i, queue in enumerate(queues))):
+            joined = [i for i, queue in enumerate(queues) if 3 * i <= turn < 3 * i + len(queue)]
+            batch = [VadRequest(states[i], *queues[i][turn - 3 * i]) for i in joined]
+            for i, events in zip(joined, vad.step(batch), strict=True):
+                together[i] += events
+        assert together == alone
+
+    def test_law_4_block_sizes_change_nothing(self, vad, talk):
+        options = VadOptions(silence_ms=500)
+        expected = hear(vad, talk, options)
+        for size in self.other_block_samples:
+            assert hear(vad, talk, options, size) == expected
+
+    def test_an_empty_batch_is_nothing(self, vad):
+        assert vad.step([]) == []
