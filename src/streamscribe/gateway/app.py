@@ -1,0 +1,149 @@
+"""The applications of the two ports: routes, the page, health, and authentication before all of them."""
+
+from asyncio import to_thread
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Protocol
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from streamscribe import __version__
+from streamscribe.core.errors import NotFound
+from streamscribe.core.options import SessionOptions
+from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware
+from streamscribe.gateway.endpoint import WebSocketEndpoint
+from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.readiness import Readiness
+from streamscribe.gateway.refusal import error_body
+from streamscribe.settings import GatewaySettings, LimitSettings
+from streamscribe.wire.dialects.funasr import FunasrDialect
+from streamscribe.wire.native import NativeDialect, native_options_from_query
+
+WEB = files("streamscribe.web")
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "media-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+SAFE_HEADERS = [
+    (b"content-security-policy", PAGE_POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"permissions-policy", b"microphone=(self), camera=(), geolocation=()"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-cache"),
+]
+
+
+class Exposition(Protocol):
+    """Who renders the metrics."""
+
+    def render(self) -> tuple[bytes, str]:
+        """The text and its content type."""
+        ...
+
+
+def create_app(
+    hub: Hub,
+    auth: Authenticator,
+    *,
+    gateway: GatewaySettings,
+    limits: LimitSettings,
+    metrics: Exposition,
+    readiness: Readiness,
+    routes: Sequence[BaseRoute] = (),
+) -> Starlette:
+    """The main port: the native WebSocket on `/ws/asr`, FunASR's and the page on `/`, health, metrics, `routes`."""
+    return Starlette(
+        routes=[
+            WebSocketRoute("/ws/asr", _native(hub, limits)),
+            WebSocketRoute("/", _funasr(hub, gateway, limits)),
+            *_health(readiness),
+            Route(METRICS_PATH, _Metrics(metrics)),
+            *routes,
+            Route("/", _SafeHeaders(_page)),
+            Mount("/assets", _SafeHeaders(StaticFiles(packages=[("streamscribe.web", ".")]))),
+        ],
+        middleware=[Middleware(AuthMiddleware, authenticator=auth)],
+        exception_handlers={404: _not_found},
+    )
+
+
+def create_funasr_app(
+    hub: Hub, auth: Authenticator, *, gateway: GatewaySettings, limits: LimitSettings, readiness: Readiness
+) -> Starlette:
+    """The FunASR port: its WebSocket on every path, as its clients use several; and health."""
+    return Starlette(
+        routes=[*_health(readiness), WebSocketRoute("/{path:path}", _funasr(hub, gateway, limits))],
+        middleware=[Middleware(AuthMiddleware, authenticator=auth)],
+        exception_handlers={404: _not_found},
+    )
+
+
+def _native(hub: Hub, limits: LimitSettings) -> WebSocketEndpoint:
+    return WebSocketEndpoint(hub, limits, options=native_options_from_query, dialect=NativeDialect, resumable=True)
+
+
+def _funasr(hub: Hub, gateway: GatewaySettings, limits: LimitSettings) -> WebSocketEndpoint:
+    def dialect(options: SessionOptions) -> FunasrDialect:
+        return FunasrDialect(online_label=gateway.funasr_online_label)
+
+    return WebSocketEndpoint(hub, limits, options=lambda params: SessionOptions(), dialect=dialect, resumable=False)
+
+
+def _health(readiness: Readiness) -> list[Route]:
+    async def alive(request: Request) -> Response:
+        return JSONResponse({"status": "alive"}, headers={"cache-control": "no-store"})
+
+    async def ready(request: Request) -> Response:
+        waiting_for = readiness.waiting_for()
+        return JSONResponse(
+            {"status": "not_ready" if waiting_for else "ready", "waiting_for": waiting_for},
+            status_code=503 if waiting_for else 200,
+            headers={"cache-control": "no-store"},
+        )
+
+    async def version(request: Request) -> Response:
+        return JSONResponse({"version": __version__})
+
+    return [Route("/healthz", alive), Route("/readyz", ready), Route("/version", version)]
+
+
+class _Metrics:
+    """Renders in a thread: with many tenants it takes longer than the event loop may wait."""
+
+    def __init__(self, metrics: Exposition) -> None:
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        text, content_type = await to_thread(self._metrics.render)
+        await Response(text, headers={"content-type": content_type})(scope, receive, send)
+
+
+async def _page(scope: Scope, receive: Receive, send: Send) -> None:
+    await FileResponse(str(WEB / "index.html"))(scope, receive, send)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return JSONResponse(error_body(NotFound()), status_code=404)
+
+
+class _SafeHeaders:
+    """Adds the headers of the page: its own scripts only, no framing, no guessing of types, always revalidated."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *SAFE_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_safely)

@@ -1,0 +1,202 @@
+"""All sessions of this gateway: opens them within quotas, finds them again for a resume, brings events to them."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from dataclasses import fields
+from secrets import compare_digest, token_hex, token_urlsafe
+from typing import Any, Protocol
+
+from streamscribe.core.admission import SessionQuota
+from streamscribe.core.errors import Draining, SessionNotFound, StreamScribeError
+from streamscribe.core.ids import SessionId, TenantId, TraceId
+from streamscribe.core.integrity import ensure
+from streamscribe.core.messages import Resume
+from streamscribe.core.options import SessionOptions
+from streamscribe.core.records import AudioChunk, AudioEnded, Recognised, Record, SessionOpened, WorkerEvent
+from streamscribe.core.session import Session
+from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.gateway.latency import LatencyObserver, LatencyProbe
+from streamscribe.gateway.live_session import LiveSession, Sink
+from streamscribe.ports import Bus, Tenant
+from streamscribe.settings import LimitSettings
+
+DRAINING_RETRY_S = 5.0
+RETRY_JITTER_MS = (500, 5000)
+"""Clients of a draining gateway come back spread over this time, not all at once."""
+
+
+class HubObserver(LatencyObserver, Protocol):
+    """Who counts what happens to sessions."""
+
+    def session_opened(self, tenant: TenantId) -> None:
+        """A session began."""
+        ...
+
+    def session_released(self, tenant: TenantId) -> None:
+        """A session is over."""
+        ...
+
+    def session_refused(self, error: StreamScribeError) -> None:
+        """A session was not let in, or a resume found nothing."""
+        ...
+
+    def stream_started(self) -> None:
+        """A live session sent its first audio."""
+        ...
+
+    def stream_ended(self) -> None:
+        """A live session that had started ended its audio or is over."""
+        ...
+
+    def final_received(self, tenant: TenantId) -> None:
+        """A final came from a worker."""
+        ...
+
+
+class Hub:
+    """The registry of live sessions. A session of another tenant looks like one that does not exist."""
+
+    def __init__(self, bus: Bus, limits: LimitSettings, observer: HubObserver) -> None:
+        self._bus = bus
+        self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
+        self._quota = SessionQuota(limits.max_sessions)
+        self._observer = observer
+        self._sessions: dict[tuple[TenantId, str], LiveSession] = {}
+        self._by_bus_id: dict[SessionId, LiveSession] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.draining = False
+        """Once set, no session is opened; those that are here can still be resumed."""
+        bus.attach_gateway(self.deliver)
+
+    def __len__(self) -> int:
+        """Sessions open now."""
+        return len(self._sessions)
+
+    def open(
+        self, tenant: Tenant, options: SessionOptions, sink: Sink, *, session_id: SessionId | None = None
+    ) -> LiveSession:
+        """A new session, whose first message `sink` has got. Raises QuotaExceeded, Overloaded or Draining.
+
+        `session_id` must not be known (`is_known`); without one, a fresh id is made.
+        """
+        refusal = self._refusal(tenant)
+        if refusal is not None:
+            self._observer.session_refused(refusal)
+            raise refusal
+        bus_id = SessionId(token_hex(16))
+        identity = SessionIdentity(
+            session_id=session_id or bus_id,
+            tenant_id=tenant.tenant_id,
+            trace_id=TraceId(token_hex(16)),
+            resume_token=token_urlsafe(24),
+            durability=self._bus.durability,
+        )
+        session = Session(identity, self._limits, options, now=asyncio.get_running_loop().time())
+        live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id)
+        self._sessions[tenant.tenant_id, live.session_id] = live
+        self._by_bus_id[bus_id] = live
+        self._empty.clear()
+        self._observer.session_opened(tenant.tenant_id)
+        live.open()
+        return live
+
+    def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
+        """The session that `message` proves its right to, now with `sink`; an older connection of it is closed.
+
+        Raises SessionNotFound, the same for an unknown id, another tenant's and a wrong token.
+        """
+        live = self._sessions.get((tenant.tenant_id, message.session_id))
+        token = live.resume_token if live is not None else "-" * 32
+        if not compare_digest(token.encode(), message.resume_token.encode()) or live is None:
+            error = SessionNotFound()
+            self._observer.session_refused(error)
+            raise error
+        live.resume(message, sink)
+        return live
+
+    def is_known(self, tenant: Tenant, session_id: str) -> bool:
+        """Whether the tenant has a session of this id here, with or without a connection."""
+        return (tenant.tenant_id, session_id) in self._sessions
+
+    def deliver(self, event: WorkerEvent) -> None:
+        """Brings a worker's event to its session; events of sessions that are over are dropped."""
+        live = self._by_bus_id.get(event.session_id)
+        if live is None:
+            return
+        if isinstance(event, Recognised):
+            if live.probe is not None:
+                live.probe.recognised(event.result, asyncio.get_running_loop().time())
+            if event.result.is_final:
+                self._observer.final_received(live.tenant.tenant_id)
+        live.deliver(event)
+
+    def go_away(self, deadline_s: float) -> None:
+        """Tells each client to move, and when to come back: spread, so that they do not come all at once."""
+        for live in list(self._sessions.values()):
+            live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
+
+    def kill_all(self, error: StreamScribeError) -> None:
+        """Ends every session with `error`."""
+        for live in list(self._sessions.values()):
+            live.kill(error)
+
+    async def wait_empty(self) -> None:
+        """Returns when no session is open."""
+        await self._empty.wait()
+
+    async def close(self) -> None:
+        """Ends what is left, and waits for what is still being published."""
+        self.draining = True
+        self.kill_all(Draining(retry_after_s=DRAINING_RETRY_S))
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    def check_integrity(self) -> None:
+        """Registry, bus index and quota count the same sessions."""
+        ensure(len(self._sessions) == len(self._by_bus_id) == self._quota.total, "registry == index == quota")
+        ensure(self._empty.is_set() == (not self._sessions), "empty == no sessions")
+        self._quota.check_integrity()
+        for live in self._sessions.values():
+            live.check_integrity()
+
+    def publishing(self, live: LiveSession, record: Record) -> None:
+        """Follows a live stream's audio for the latency figures."""
+        match record:
+            case AudioChunk():
+                if live.probe is not None:
+                    live.probe.arrived(len(record.data), asyncio.get_running_loop().time())
+            case SessionOpened() if record.options.live:
+                live.probe = LatencyProbe(record.options.audio, self._observer)
+                live.streaming = True
+                self._observer.stream_started()
+            case AudioEnded():
+                self._stream_ended(live)
+
+    def released(self, live: LiveSession) -> None:
+        """Forgets the session and frees its quota."""
+        self._stream_ended(live)
+        del self._sessions[live.tenant.tenant_id, live.session_id]
+        del self._by_bus_id[live.bus_id]
+        self._quota.release(live.tenant.tenant_id)
+        self._observer.session_released(live.tenant.tenant_id)
+        if not self._sessions:
+            self._empty.set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that outlives its caller; the hub owns it until it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _refusal(self, tenant: Tenant) -> StreamScribeError | None:
+        if self.draining:
+            return Draining(retry_after_s=DRAINING_RETRY_S)
+        return self._quota.admit(tenant.tenant_id, tenant.max_sessions)
+
+    def _stream_ended(self, live: LiveSession) -> None:
+        if live.streaming:
+            live.streaming = False
+            self._observer.stream_ended()

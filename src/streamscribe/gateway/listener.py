@@ -1,0 +1,126 @@
+"""Listens: one uvicorn server per port, all in this event loop, with no signal handlers and no access log."""
+
+import asyncio
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from streamscribe.gateway.protocols import BoundedHttpProtocol, BoundedWebSocketProtocol
+from streamscribe.settings import GatewaySettings, LimitSettings, SettingsError
+
+BACKLOG = 2048
+SEND_BUFFER_BYTES = 128 * 2**10
+"""What the kernel holds for a client that does not read, instead of the megabytes that it would grow to."""
+PING_S = 20.0
+KEEP_ALIVE_S = 5
+GRACE_S = 2
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An application and where it is served; port 0 takes a free one. `field` names the setting in errors."""
+
+    app: ASGIApp
+    host: str
+    port: int
+    field: str
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Nothing: the drain comes before the shutdown."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to accept."""
+        await super().startup(sockets)
+        self.listening.set()
+
+
+class Listener:
+    """Serves while its context is open; `ports` are those bound, in the order of the bindings.
+
+    Entering raises SettingsError that names the field where a port cannot be bound. Leaving closes what is still
+    open at once: drain before.
+    """
+
+    def __init__(self, bindings: Sequence[Binding], gateway: GatewaySettings, limits: LimitSettings) -> None:
+        self._bindings = bindings
+        self._gateway = gateway
+        self._limits = limits
+        self._servers: list[_Server] = []
+        self._stack = AsyncExitStack()
+        self.ports: list[int] = []
+
+    async def __aenter__(self) -> Self:
+        sockets: list[socket.socket] = []
+        try:
+            for binding in self._bindings:
+                sockets.append(_bind(binding))  # noqa: PERF401  those bound before a failure are closed
+        except BaseException:
+            for bound in sockets:
+                bound.close()
+            raise
+        self.ports = [bound.getsockname()[1] for bound in sockets]
+        group = await self._stack.enter_async_context(asyncio.TaskGroup())
+        for binding, bound in zip(self._bindings, sockets, strict=True):
+            server = _Server(self._config(binding.app))
+            self._servers.append(server)
+            group.create_task(server.serve([bound]))
+            await server.listening.wait()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for server in self._servers:
+            server.should_exit = True
+        await self._stack.aclose()
+
+    def _config(self, app: ASGIApp) -> uvicorn.Config:
+        http: Any = partial(BoundedHttpProtocol, handshake_timeout_s=self._gateway.handshake_timeout_s)
+        return uvicorn.Config(
+            app,
+            http=http,
+            ws=BoundedWebSocketProtocol,
+            ws_max_size=int(self._limits.max_message_bytes),
+            ws_ping_interval=PING_S,
+            ws_ping_timeout=PING_S,
+            ws_per_message_deflate=False,
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",  # its lines below that hold query strings, and with them keys
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+
+
+def _bind(binding: Binding) -> socket.socket:
+    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+    try:
+        bound = socket.create_server((binding.host, binding.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"{binding.field}: cannot listen on {binding.host} port {binding.port}: {error.strerror}"
+        ) from None
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+    return bound

@@ -1,0 +1,265 @@
+"""The shell of one `core.session.Session`: performs its effects, publishes in order, keeps its one timer."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Protocol
+
+from streamscribe.core.errors import SessionSuperseded, StreamScribeError
+from streamscribe.core.ids import SessionId
+from streamscribe.core.messages import ErrorSent, Resume, ServerMessage
+from streamscribe.core.records import Record, SessionAbandoned, WorkerEvent
+from streamscribe.core.session import Session
+from streamscribe.core.session_io import (
+    ConnectionLost,
+    ConnectionResumed,
+    Disconnect,
+    Durable,
+    Effect,
+    GoingAway,
+    Killed,
+    Pace,
+    Publish,
+    Release,
+    Send,
+    SessionEvent,
+    SessionIdentity,
+    SessionMessage,
+    Tick,
+)
+from streamscribe.gateway.latency import LatencyProbe
+from streamscribe.ports import Bus, Tenant
+
+
+class Sink(Protocol):
+    """Whoever receives a session's messages. Its methods must not block and must not call the session."""
+
+    def send(self, message: ServerMessage) -> None:
+        """Takes the next message."""
+        ...
+
+    def close(self, error: StreamScribeError | None) -> None:
+        """No more messages come: the session is over, or another sink has it; call nothing on the session again."""
+        ...
+
+
+class SessionOwner(Protocol):
+    """What a live session needs of the hub."""
+
+    def released(self, live: "LiveSession") -> None:
+        """The session is over; called exactly once."""
+        ...
+
+    def publishing(self, live: "LiveSession", record: Record) -> None:
+        """A record of the session is on its way to the bus."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that outlives its caller, under the hub's ownership."""
+        ...
+
+
+class LiveSession:
+    """One session of this gateway, with or without a connection.
+
+    Records are published one at a time in the order of their effects; while they wait for room on the bus, `receive`
+    does not return, so that nothing more is read from the client. What waits is bounded by one message's effects.
+    """
+
+    __slots__ = (
+        "_armed",
+        "_armed_at",
+        "_bus",
+        "_loop",
+        "_owner",
+        "_pausing",
+        "_publishing",
+        "_read_at",
+        "_session",
+        "_sink",
+        "_unpublished",
+        "bus_id",
+        "over",
+        "probe",
+        "resume_token",
+        "session_id",
+        "streaming",
+        "tenant",
+    )
+
+    def __init__(
+        self,
+        owner: SessionOwner,
+        bus: Bus,
+        session: Session,
+        tenant: Tenant,
+        sink: Sink,
+        *,
+        identity: SessionIdentity,
+        bus_id: SessionId,
+    ) -> None:
+        self.tenant = tenant
+        self.session_id = identity.session_id
+        self.resume_token = identity.resume_token
+        self.bus_id = bus_id
+        """The id on the bus: never one that a client chose, for two tenants may choose the same."""
+        self.over = False
+        self.streaming = False
+        self.probe: LatencyProbe | None = None
+        self._owner = owner
+        self._bus = bus
+        self._session = session
+        self._sink: Sink | None = sink
+        self._loop = asyncio.get_running_loop()
+        self._unpublished: list[Record] = []
+        self._publishing = asyncio.Lock()
+        self._read_at = 0.0
+        self._pausing: asyncio.Future[None] | None = None
+        self._armed: asyncio.TimerHandle | None = None
+        self._armed_at = 0.0
+
+    @property
+    def connected(self) -> bool:
+        """Whether a sink receives the messages."""
+        return self._sink is not None
+
+    def open(self) -> None:
+        """Sends the first message."""
+        self._perform(self._session.open(self._loop.time()))
+
+    async def receive(self, message: SessionMessage) -> None:
+        """Performs what the message asks for; returns when more may be read (backlog and pacing are back-pressure)."""
+        if self.over:
+            return
+        self._perform(self._session.handle(message, self._loop.time()))
+        if self._unpublished:
+            await self._publish_all()
+        if self._read_at > self._loop.time():
+            await self._pause()
+
+    def deliver(self, event: WorkerEvent) -> None:
+        """Takes what the worker says."""
+        self._handle(event)
+
+    def detach(self) -> None:
+        """The connection is lost; the session waits for a resume."""
+        self._sink = None
+        self._handle(ConnectionLost())
+
+    def resume(self, message: Resume, sink: Sink) -> None:
+        """Gives the session to another connection; one that still has it is told and closed."""
+        if self._sink is not None:
+            superseded = SessionSuperseded()
+            self._sink.send(ErrorSent(superseded))
+            self._sink.close(superseded)
+        self._sink = sink
+        self._handle(ConnectionResumed(message.last_version, message.last_acked_sequence))
+
+    def abandon(self) -> None:
+        """Nobody will come back: the session ends at once and says nothing."""
+        self._sink = None
+        self._handle(Killed(SessionSuperseded()))
+
+    def kill(self, error: StreamScribeError) -> None:
+        """Ends the session with an error that the client is told."""
+        self._handle(Killed(error))
+
+    def go_away(self, deadline_ms: int, retry_after_ms: int) -> None:
+        """Tells the client to move."""
+        self._handle(GoingAway(deadline_ms, retry_after_ms))
+
+    def check_integrity(self) -> None:
+        """The session's own equation."""
+        self._session.check_integrity()
+
+    def _handle(self, event: SessionEvent) -> None:
+        if self.over:
+            return
+        self._perform(self._session.handle(event, self._loop.time()))
+        if self._unpublished and not self._publishing.locked():
+            self._owner.spawn(self._publish_all())
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    if self._sink is not None:
+                        self._sink.send(effect.message)
+                case Publish():
+                    self._unpublished.append(effect.record)
+                    self._owner.publishing(self, effect.record)
+                case Pace():
+                    self._read_at = effect.until
+                case Disconnect():
+                    sink, self._sink = self._sink, None
+                    if sink is not None:
+                        sink.close(effect.error)
+                case Release():
+                    self._release()
+        if not self.over:
+            self._arm()
+
+    def _arm(self) -> None:
+        """Keeps a timer no later than the session's; one that comes early finds nothing to do and arms the next."""
+        due = self._session.next_timer()
+        if due is None or (self._armed is not None and self._armed_at <= due):
+            return
+        if self._armed is not None:
+            self._armed.cancel()
+        self._armed = self._loop.call_at(due, self._tick)
+        self._armed_at = due
+
+    def _tick(self) -> None:
+        self._armed = None
+        due = self._session.next_timer()
+        if due is not None and due > self._loop.time():
+            self._arm()
+        else:
+            self._handle(Tick())
+
+    async def _publish_all(self) -> None:
+        async with self._publishing:
+            while self._unpublished:
+                record = self._unpublished[0]
+                try:
+                    await self._bus.publish(self._on_bus(record))
+                except StreamScribeError as error:
+                    self.kill(error)
+                if self.over:
+                    return
+                del self._unpublished[0]
+                self._perform(self._session.handle(Durable(record.index), self._loop.time()))
+
+    def _on_bus(self, record: Record) -> Record:
+        return record if self.bus_id == self.session_id else replace(record, session_id=self.bus_id)
+
+    async def _pause(self) -> None:
+        self._pausing = pause = self._loop.create_future()
+        timer = self._loop.call_at(self._read_at, _wake, pause)
+        try:
+            await pause
+        finally:
+            timer.cancel()
+
+    def _release(self) -> None:
+        """Frees whoever waits. Of the records that wait, only the one that ends the session still matters."""
+        self.over = True
+        if self._armed is not None:
+            self._armed.cancel()
+        if self._pausing is not None:
+            _wake(self._pausing)
+        last = [record for record in self._unpublished if isinstance(record, SessionAbandoned)]
+        self._unpublished.clear()
+        for record in last:
+            self._owner.spawn(self._publish_last(record))
+        self._owner.released(self)
+
+    async def _publish_last(self, record: Record) -> None:
+        with suppress(StreamScribeError):  # a bus that is closing has let go of the session anyway
+            await self._bus.publish(self._on_bus(record))
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
