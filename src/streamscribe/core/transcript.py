@@ -1,0 +1,210 @@
+"""The text of one session, all channels: versioned partials with a stable prefix, and finals that never change.
+
+Laws kept here: 3 (one final per segment and pass, then only a final of a higher pass; versions only grow) and 5 (word
+times are monotone and inside their segment). Only open segments are remembered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from streamscribe.core.integrity import ensure
+from streamscribe.core.results import Result, ResultType, Word
+from streamscribe.core.script import common_prefix, join, unit_ends
+
+
+@dataclass(slots=True)
+class _Segment:
+    channel: int
+    start_ms: int
+    end_ms: int
+    text: str = ""
+    stable: str = ""
+    final_pass: int = 0
+    shown: bool = False
+
+
+class Transcript:
+    """The ledger of a session's segments; `last_pass` is the highest pass that will come for each.
+
+    Methods that give a Result spend a version on it, and give None where there is nothing to tell: the segment is
+    unknown or closed, its pass has its final, or the partial is the same as the last.
+    """
+
+    def __init__(self, last_pass: int = 1) -> None:
+        self._last_pass = last_pass
+        self._segments: dict[int, _Segment] = {}
+        self._opened = 0
+        self._closed = 0
+        self._version = 0
+
+    @property
+    def version(self) -> int:
+        """The newest version; 0 before the first."""
+        return self._version
+
+    @property
+    def open_segments(self) -> int:
+        """How many segments still wait for their last final."""
+        return len(self._segments)
+
+    def open_segment(self, channel: int, start_ms: int) -> int:
+        """The id of a new segment; ids count up from 0 over all channels."""
+        segment_id = self._opened
+        self._opened += 1
+        self._segments[segment_id] = _Segment(channel, start_ms, start_ms)
+        return segment_id
+
+    def partial(
+        self,
+        segment_id: int,
+        text: str,
+        end_ms: int,
+        *,
+        sequence: int,
+        words: Sequence[Word] = (),
+        confidence: float = 0.0,
+        language: str | None = None,
+    ) -> Result | None:
+        """A new decode of an open segment.
+
+        What two decodes in a row agree on, up to a word's end, is stable; a text that contradicts it is told as the
+        stable prefix and the rest of the new text after as many words.
+        """
+        segment = self._segments.get(segment_id)
+        if segment is None or segment.final_pass:
+            return None
+        heard, text = text, continue_from(segment.stable, text)
+        stable = max(segment.stable, common_prefix(segment.text, text), key=len)
+        if text == segment.text and stable == segment.stable:
+            return None
+        segment.text, segment.stable = text, stable
+        segment.shown |= bool(text)
+        segment.end_ms = max(segment.end_ms, end_ms)
+        if text != heard:  # its words would tell another text
+            words = ()
+        return self._tell(
+            segment_id,
+            segment,
+            ResultType.PARTIAL,
+            pass_=1,
+            sequence=sequence,
+            words=words,
+            confidence=confidence,
+            language=language,
+        )
+
+    def final(
+        self,
+        segment_id: int,
+        pass_: int,
+        text: str,
+        end_ms: int,
+        words: Sequence[Word] = (),
+        *,
+        sequence: int,
+        confidence: float = 0.0,
+        language: str | None = None,
+    ) -> Result | None:
+        """The text of a pass, told once; that of the last pass closes the segment."""
+        segment = self._segments.get(segment_id)
+        if segment is None or pass_ <= segment.final_pass:
+            return None
+        segment.text = segment.stable = text
+        segment.end_ms = max(segment.start_ms, end_ms)
+        segment.final_pass = pass_
+        segment.shown |= bool(text)
+        if pass_ >= self._last_pass:
+            self.close_segment(segment_id)
+        return self._tell(
+            segment_id,
+            segment,
+            ResultType.FINAL,
+            pass_=pass_,
+            sequence=sequence,
+            words=words,
+            confidence=confidence,
+            language=language,
+        )
+
+    def drop(self, segment_id: int, *, sequence: int) -> Result | None:
+        """Closes a segment in which nobody spoke: an empty final takes back what partials had shown, if they had."""
+        segment = self._segments.get(segment_id)
+        if segment is None:
+            return None
+        if segment.shown and not segment.final_pass:
+            return self.final(segment_id, self._last_pass, "", segment.end_ms, sequence=sequence)
+        self.close_segment(segment_id)
+        return None
+
+    def close_segment(self, segment_id: int) -> None:
+        """Forgets a segment: nothing more will be told of it."""
+        if self._segments.pop(segment_id, None) is not None:
+            self._closed += 1
+
+    def _tell(
+        self,
+        segment_id: int,
+        segment: _Segment,
+        type_: ResultType,
+        *,
+        pass_: int,
+        sequence: int,
+        words: Sequence[Word],
+        confidence: float,
+        language: str | None,
+    ) -> Result:
+        self._version += 1
+        return Result(
+            type=type_,
+            pass_=pass_,
+            segment_id=segment_id,
+            version=self._version,
+            sequence=sequence,
+            channel=segment.channel,
+            text=segment.text,
+            stable_chars=len(segment.stable),
+            start_ms=segment.start_ms,
+            end_ms=segment.end_ms,
+            words=clamp(words, segment.start_ms, segment.end_ms),
+            confidence=confidence,
+            language=language,
+        )
+
+    def check_integrity(self) -> None:
+        """Opened == open + closed; the stable prefix is a prefix; times are in order."""
+        ensure(self._opened == len(self._segments) + self._closed, "opened == open + closed")
+        for segment in self._segments.values():
+            ensure(segment.text.startswith(segment.stable), "stable is a prefix of the text")
+            ensure(segment.start_ms <= segment.end_ms, "start <= end")
+            ensure(segment.final_pass < self._last_pass, "an open segment waits for a pass")
+
+
+def continue_from(stable: str, text: str) -> str:
+    """`text` if it begins with `stable`; else `stable` and what `text` says after as many words."""
+    if text.startswith(stable):
+        return text
+    said, heard = unit_ends(stable), unit_ends(text)
+    if len(heard) <= len(said):
+        return stable
+    at = heard[len(said) - 1] if said else 0
+    rest = text[at:]
+    if not said or said[-1] < len(stable):  # the stable prefix has its punctuation already
+        rest = rest.lstrip(_PUNCTUATION)
+    return stable + rest if rest[:1].isspace() else join(stable, rest)
+
+
+_PUNCTUATION = ",.;:!?，。；：！？、…"
+
+
+def clamp(words: Sequence[Word], start_ms: int, end_ms: int) -> tuple[Word, ...]:
+    """The words with times that never go back and lie within the segment."""
+    clamped: list[Word] = []
+    floor = start_ms
+    for word in words:
+        start = min(max(word.start_ms, floor), end_ms)
+        end = min(max(word.end_ms, start), end_ms)
+        clamped.append(
+            word if (start, end) == (word.start_ms, word.end_ms) else replace(word, start_ms=start, end_ms=end)
+        )
+        floor = end
+    return tuple(clamped)
