@@ -18,7 +18,7 @@ class PartialWindow:
     def __init__(self, start_ms: int, window_ms: int) -> None:
         self._start_ms = start_ms
         self._window_ms = window_ms
-        self._end_ms = start_ms
+        self._end_ms = self._read_ms = start_ms
         self._committed = ""
         self._text = ""
         self._words: tuple[Word, ...] = ()
@@ -35,17 +35,18 @@ class PartialWindow:
         cut may be torn in a partial, never in a final.
         """
         if end_ms - self._start_ms > self._window_ms:
-            self._commit(len(self._text), max(self._end_ms, end_ms - self._window_ms), ())
+            self._commit(len(self._text), max(self._read_ms, end_ms - self._window_ms), ())
         self._end_ms = end_ms
         return self._start_ms
 
-    def read(self, text: str, words: Sequence[Word], end_ms: int) -> str:
-        """The text of the whole segment, after a decode from `begin(end_ms)` to `end_ms`."""
+    def read(self, text: str, words: Sequence[Word]) -> str:
+        """The text of the whole segment, after the decode that `begin` bounded."""
         whole = join(self._committed, text)
         agreed = _agreed(self._words, words)
         self._text, self._words = text, tuple(words)
-        if end_ms - self._start_ms > self._window_ms * 3 // 4:
-            self._cut(agreed, end_ms - self._window_ms // 2)
+        self._read_ms = self._end_ms
+        if self._end_ms - self._start_ms > self._window_ms * 3 // 4:
+            self._cut(agreed, self._end_ms - self._window_ms // 2)
         return whole
 
     def _cut(self, agreed: int, latest_ms: int) -> None:
@@ -68,7 +69,8 @@ class PartialWindow:
         self._start_ms = max(self._start_ms, start_ms)
 
     def check_integrity(self) -> None:
-        """Start <= end <= start + window."""
+        """Start <= end <= start + window, and no more was read than was begun."""
+        ensure(self._read_ms <= self._end_ms, "read <= end")
         ensure(self._start_ms <= self._end_ms <= self._start_ms + self._window_ms, "start <= end <= start + window")
 
 
