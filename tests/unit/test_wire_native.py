@@ -194,10 +194,10 @@ def test_a_broken_header_is_fatal(frame, field):
     assert refused.error.field == field
 
 
-def test_the_framing_is_fixed_by_the_first_start_or_audio():
+def test_the_framing_is_that_of_the_last_start_before_the_first_audio():
     started = dialect()
-    started.decode_text('{"type":"start","framing":"sequenced"}')
     started.decode_text('{"type":"start","framing":"plain"}')
+    started.decode_text('{"type":"start","framing":"sequenced"}')
     assert started.decode_binary(pack_frame(0, b"ab")) == [Audio(b"ab", 0)]
     streaming = dialect()
     streaming.decode_binary(b"ab")
@@ -208,6 +208,7 @@ def test_the_framing_is_fixed_by_the_first_start_or_audio():
 def test_a_resume_repeats_the_framing_of_its_session():
     speaker = dialect()
     speaker.decode_text('{"type":"resume","session_id":"s","resume_token":"t","framing":"sequenced"}')
+    speaker.decode_text('{"type":"start","framing":"plain"}')
     assert speaker.decode_binary(pack_frame(9, b"ab")) == [Audio(b"ab", 9)]
 
 

@@ -25,7 +25,6 @@ from streamscribe.wire.native_client import (
     ClientWire,
     EndMessage,
     FlushMessage,
-    Framing,
     PingMessage,
     ResumeMessage,
     StartMessage,
@@ -50,8 +49,8 @@ class NativeDialect:
     """Translates one `/ws/asr` connection (wire.dialect.Dialect).
 
     A bad `start`, a bad `resume` and a broken audio header are fatal: the audio that follows would be read wrongly.
-    Any other bad control message is told and changes nothing. The framing is fixed by the first `start`, `resume` or
-    audio; a later `start` goes to the session, which refuses it.
+    Any other bad control message is told and changes nothing. The framing is fixed by the first audio or `resume`; a
+    later `start` goes to the session, which refuses it.
     """
 
     reusable = False
@@ -59,7 +58,7 @@ class NativeDialect:
     def __init__(self, default_options: SessionOptions):
         self._options = default_options
         self._sequenced = default_options.sequenced
-        self._begun = False
+        self._framing_fixed = False
 
     def decode_text(self, text: str) -> list[ClientMessage]:
         """One control message, or one Invalid."""
@@ -79,7 +78,7 @@ class NativeDialect:
 
     def decode_binary(self, data: bytes) -> list[ClientMessage]:
         """One Audio: the bytes as they are, or behind a sequenced header; or one Invalid."""
-        self._begun = True
+        self._framing_fixed = True
         if not self._sequenced:
             return [Audio(data)]
         try:
@@ -95,7 +94,8 @@ class NativeDialect:
         match message:
             case StartMessage():
                 options = options_from_start(self._options, message)
-                self._fix_framing("sequenced" if options.sequenced else "plain")
+                if not self._framing_fixed:
+                    self._sequenced = options.sequenced
                 return Start(options)
             case FlushMessage():
                 return Flush(message.marker)
@@ -107,15 +107,11 @@ class NativeDialect:
                 return End()
             case ResumeMessage():
                 if message.framing is not UNSET:
-                    self._fix_framing(message.framing)
+                    self._sequenced = message.framing == "sequenced"
+                self._framing_fixed = True
                 return Resume(
                     message.session_id, message.resume_token, message.last_version, message.last_acked_sequence
                 )
-
-    def _fix_framing(self, framing: Framing) -> None:
-        if not self._begun:
-            self._begun = True
-            self._sequenced = framing == "sequenced"
 
 
 def _is_fatal(data: bytes) -> bool:
