@@ -1,13 +1,12 @@
-"""The model registry: what exists (catalogue), what is on disk (installed), and how it gets there (pull)."""
+"""The model registry: what exists (catalogue), what is on disk (disk), and how it gets there (pull)."""
 
-from streamscribe.models.registry.catalogue import Catalogue, FilePin, Model, Source, catalogue
+from streamscribe.models.registry.catalogue import FilePin, Model, Source, catalogue, find, of_profile
+from streamscribe.models.registry.disk import installed, open_verified, path, remove, verify
 from streamscribe.models.registry.errors import ChangedOnDisk, NoSpace, NotInstalled, PullFailed
-from streamscribe.models.registry.installed import is_installed, open_verified, path, remove, verify
 from streamscribe.models.registry.pull import pull
 from streamscribe.models.registry.staging import Progress
 
 __all__ = [
-    "Catalogue",
     "ChangedOnDisk",
     "FilePin",
     "Model",
@@ -17,7 +16,9 @@ __all__ = [
     "PullFailed",
     "Source",
     "catalogue",
-    "is_installed",
+    "find",
+    "installed",
+    "of_profile",
     "open_verified",
     "path",
     "pull",

@@ -1,7 +1,9 @@
 """The catalogue as types: which models exist, the sums of their files, and where they come from."""
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -60,25 +62,25 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(pin.size_bytes for pin in self.files)
 
 
-class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All entries, in the order of the file."""
-
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[Model, ...]
-
-    def get(self, model_id: str) -> Model:
-        """The entry of that id; raises NotFound, whose message names those there are."""
-        for model in self.models:
-            if model.id == model_id:
-                return model
-        raise NotFound(f"there is no model {model_id!r}; there are: {', '.join(m.id for m in self.models)}")
-
-    def of_profile(self, profile: str) -> tuple[Model, ...]:
-        """The models that a server with this `model.profile` needs; none for one that needs no files."""
-        return tuple(model for model in self.models if profile in model.profiles)
 
 
 @cache
-def catalogue() -> Catalogue:
-    """The catalogue that this version of StreamScribe ships."""
+def catalogue() -> Mapping[str, Model]:
+    """What this version of StreamScribe can install, by id, in the order of the file."""
     text = resources.files("streamscribe.models").joinpath("catalogue.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=Catalogue)
+    return MappingProxyType({model.id: model for model in msgspec.toml.decode(text, type=_Document).models})
+
+
+def find(model_id: str) -> Model:
+    """The entry of that id; raises NotFound, whose message names those there are."""
+    try:
+        return catalogue()[model_id]
+    except KeyError:
+        raise NotFound(f"there is no model {model_id!r}; there are: {', '.join(catalogue())}") from None
+
+
+def of_profile(profile: str) -> tuple[Model, ...]:
+    """The models that a server with this `model.profile` needs; none for one that needs no files."""
+    return tuple(model for model in catalogue().values() if profile in model.profiles)

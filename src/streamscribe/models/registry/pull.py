@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamscribe.models.registry.catalogue import Model, Source
+from streamscribe.models.registry.disk import path, verify
 from streamscribe.models.registry.errors import NoSpace, NotInstalled, PullFailed, SourceFailed
 from streamscribe.models.registry.hub import fetch_hub
-from streamscribe.models.registry.installed import path, verify
 from streamscribe.models.registry.sources import fetch_deb, fetch_folder, fetch_pypi
 from streamscribe.models.registry.staging import Progress, Staging
 

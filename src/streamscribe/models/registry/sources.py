@@ -11,8 +11,8 @@ from typing import BinaryIO, cast
 from zipfile import BadZipFile, ZipFile
 
 from streamscribe.models.registry.catalogue import Source
+from streamscribe.models.registry.disk import tree_bytes
 from streamscribe.models.registry.errors import SourceFailed
-from streamscribe.models.registry.installed import tree_bytes
 from streamscribe.models.registry.staging import Phase, Staging, chunks_of
 
 POLL_S = 0.2

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from streamscribe.models.registry.catalogue import FilePin, Model
+from streamscribe.models.registry.disk import partial_path, path, sum_of, tree_bytes
 from streamscribe.models.registry.errors import SourceFailed
-from streamscribe.models.registry.installed import partial_path, path, sum_of, tree_bytes
 
 CHUNK_BYTES = 1 << 20
 

@@ -4,7 +4,7 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from streamscribe.models.registry.catalogue import FilePin, Model, catalogue
+from streamscribe.models.registry.catalogue import FilePin, Model, find
 from streamscribe.models.registry.errors import ChangedOnDisk, NotInstalled
 
 
@@ -13,7 +13,7 @@ def path(model: Model, directory: Path) -> Path:
     return directory / model.id
 
 
-def is_installed(model: Model, directory: Path) -> bool:
+def installed(model: Model, directory: Path) -> bool:
     """Whether all files are there in their right size; `verify` reads them too."""
     folder = path(model, directory)
     return all(_size(folder / pin.name) == pin.size_bytes for pin in model.files)
@@ -32,7 +32,7 @@ def open_verified(model_id: str, directory: Path) -> dict[str, Path]:
 
     Raises NotFound for an id that is not of the catalogue, NotInstalled, and ChangedOnDisk for any other content.
     """
-    model = catalogue().get(model_id)
+    model = find(model_id)
     if problems := verify(model, directory):
         raise ChangedOnDisk(model_id, problems)
     return {pin.name: path(model, directory) / pin.name for pin in model.files}
