@@ -30,9 +30,7 @@ IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Mod
 
 
 @app.command("list")
-def list_(directory: PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
-DirOption = None, json: JsonOption = False) -> None:
+def list_(directory: DirOption = None, json: JsonOption = False) -> None:
     """Show every model of the catalogue, and which are installed.
 
     Example: `streamscribe models list --json`
@@ -66,9 +64,7 @@ def pull(
         Path | None,
         typer.Option("--from", exists=True, file_okay=False, help="A folder with the files, as another model folder."),
     ] = None,
-    directory: PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
-DirOption = None,
+    directory: DirOption = None,
     json: JsonOption = False,
 ) -> None:
     """Install models: sums are checked, an interrupted pull goes on where it was, what is there is left alone.
@@ -100,9 +96,7 @@ DirOption = None,
 
 
 @app.command()
-def verify(ids: IdsArgument = None, directory: PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
-DirOption = None, json: JsonOption = False) -> None:
+def verify(ids: IdsArgument = None, directory: DirOption = None, json: JsonOption = False) -> None:
     """Read installed models again and compare their sums; exits 1 for a damaged one, 3 for one that is not installed.
 
     Example: `streamscribe models verify whisper-base`
@@ -127,9 +121,7 @@ DirOption = None, json: JsonOption = False) -> None:
 
 @app.command()
 def path(
-    id_: Annotated[str, typer.Argument(metavar="ID")], directory: PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
-DirOption = None, json: JsonOption = False
+    id_: Annotated[str, typer.Argument(metavar="ID")], directory: DirOption = None, json: JsonOption = False
 ) -> None:
     """Print the folder of an installed model; exits 3 where it is not installed.
 
@@ -149,9 +141,7 @@ DirOption = None, json: JsonOption = False
 
 @app.command()
 def remove(
-    ids: Annotated[list[str], typer.Argument(metavar="ID")], directory: PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
-DirOption = None, json: JsonOption = False
+    ids: Annotated[list[str], typer.Argument(metavar="ID")], directory: DirOption = None, json: JsonOption = False
 ) -> None:
     """Delete models, and what an interrupted pull left of them.
 
