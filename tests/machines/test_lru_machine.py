@@ -1,0 +1,70 @@
+"""Any use of the cache's books keeps them within their bounds, and agrees with a naive model."""
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from streamscribe.core.lru import Lru
+
+MAX_ENTRIES, MAX_BYTES = 4, 100
+KEYS = st.sampled_from("abcdefgh")
+
+
+class LruMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lru = Lru(MAX_ENTRIES, MAX_BYTES)
+        self.held: dict[str, int] = {}
+        self.pins: list[str] = []
+
+    def use(self, key):
+        self.held[key] = self.held.pop(key)
+
+    @rule(key=KEYS)
+    def a_look_up_tells_what_is_held(self, key):
+        assert self.lru.get(key) == (key in self.held)
+        if key in self.held:
+            self.use(key)
+
+    @rule(key=KEYS, size=st.integers(0, 120))
+    def law_7_what_is_put_evicts_the_oldest_that_are_not_pinned_and_no_more_than_needed(self, key, size):
+        evicted = self.lru.put(key, size)
+        others = {other: held for other, held in self.held.items() if other != key}
+        if evicted is None:
+            stuck = sum(held for other, held in others.items() if other in self.pins)
+            pinned = len(set(self.pins) - {key})
+            assert key in self.pins or stuck + size > MAX_BYTES or pinned >= MAX_ENTRIES
+            return
+        assert evicted == [other for other in others if other not in self.pins][: len(evicted)]
+        if evicted:
+            one_less = [held for other, held in others.items() if other not in evicted[:-1]]
+            assert sum(one_less) + size > MAX_BYTES or len(one_less) >= MAX_ENTRIES
+        self.held = {other: held for other, held in others.items() if other not in evicted} | {key: size}
+
+    @rule(key=KEYS)
+    def a_pin_holds_what_is_held(self, key):
+        assert self.lru.pin(key) == (key in self.held)
+        if key in self.held:
+            self.use(key)
+            self.pins.append(key)
+
+    @precondition(lambda self: self.pins)
+    @rule()
+    def an_unpin_frees_it(self):
+        self.lru.unpin(self.pins.pop())
+
+    @rule(key=KEYS)
+    def only_what_is_not_in_use_is_removed(self, key):
+        removable = key in self.held and key not in self.pins
+        assert self.lru.remove(key) == removable
+        if removable:
+            del self.held[key]
+
+    @invariant()
+    def the_books_are_right(self):
+        self.lru.check_integrity()
+        assert self.lru.size_bytes == sum(self.held.values())
+        assert len(self.lru) == len(self.held)
+        assert all(key in self.lru for key in self.held)
+
+
+TestLru = LruMachine.TestCase
