@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from streamscribe.audio.decode_protocol import HEADER, MAX_PAYLOAD_BYTES, SAMPLE_BYTES, DecodeLimits, Job, Tag
+from streamscribe.audio.decode_protocol import HEADER, INFO, MAX_PAYLOAD_BYTES, SAMPLE_BYTES, DecodeLimits, Job, Tag
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import (
     AudioTooLong,
@@ -106,8 +106,8 @@ class Decoding:
         self._closed = False
         self._finished = False
         self.channels = 1
-        self.duration_s: float | None = None
-        """What the file says of itself, known from the first block on; an estimate for mp3."""
+        self.duration_s = 0.0
+        """What the file says of itself, known from the first block on, 0 if it does not; an estimate for mp3."""
         self.decoded_s = 0.0
 
     def __aiter__(self) -> Self:
@@ -147,15 +147,14 @@ class Decoding:
             self._child = await self._pool.take(self._job)
         while True:
             tag, payload = await self._frame(self._child)
-            if tag is Tag.DATA and payload:
+            if tag is Tag.DATA:
                 return payload
             if tag is Tag.INFO:
-                channels, duration = payload.split()
-                self.channels, self.duration_s = int(channels), float(duration) or None
+                self.channels, self.duration_s = INFO.unpack(payload)
                 continue
             self._finished = True
             if tag is Tag.ERROR:
-                code, _, message = payload.decode().partition("\n")
+                code, _, message = payload.decode(errors="replace").partition("\n")
                 raise _ERRORS.get(code, InternalError)(message)
             return None
 
@@ -166,7 +165,10 @@ class Decoding:
                 tag, size = HEADER.unpack(await stdout.readexactly(HEADER.size))
                 if size > MAX_PAYLOAD_BYTES:
                     raise BadAudio("the decoder broke on this file")
-                return Tag(tag), await stdout.readexactly(size)
+                payload = await stdout.readexactly(size)
+                if tag == Tag.INFO.value and size != INFO.size:
+                    raise BadAudio("the decoder broke on this file")
+                return Tag(tag), payload
         except TimeoutError:
             raise BadAudio("decoding the file stalled") from None
         except (asyncio.IncompleteReadError, ValueError):

@@ -17,6 +17,7 @@ import soxr
 from streamscribe.audio.decode_protocol import (
     BLOCK_SAMPLES,
     HEADER,
+    INFO,
     MAX_CHANNELS,
     MAX_RATE,
     MIN_RATE,
@@ -59,7 +60,7 @@ def _decode(job: Job, out: BinaryIO) -> None:
     reader = open_reader(container, descriptor)
     _check(reader, container, limits)
     channels = 1 if job.channels == 1 or reader.channels > 2 else reader.channels
-    _send(out, Tag.INFO, f"{channels} {reader.duration_s or 0:.3f}".encode())
+    _send(out, Tag.INFO, INFO.pack(channels, reader.duration_s or 0.0))
     pending = bytearray()
     block_bytes = BLOCK_SAMPLES * SAMPLE_BYTES * channels
     empty = True
@@ -71,7 +72,8 @@ def _decode(job: Job, out: BinaryIO) -> None:
             del pending[:block_bytes]
     if empty and not pending:
         raise BadAudio("the file holds no audio")
-    _send(out, Tag.DATA, bytes(pending))
+    if pending:
+        _send(out, Tag.DATA, bytes(pending))
     _send(out, Tag.END, b"")
 
 

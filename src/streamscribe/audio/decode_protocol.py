@@ -14,6 +14,9 @@ BLOCK_SAMPLES = SAMPLE_RATE
 MAX_CHANNELS = 8
 MIN_RATE, MAX_RATE = 4_000, 192_000
 HEADER = struct.Struct("!cI")
+"""Tag and payload size of a frame."""
+INFO = struct.Struct("!Bd")
+"""Channels to come and the duration in seconds that the file declares, 0 if none."""
 MAX_PAYLOAD_BYTES = 2**18
 """A child that was taken over by its input cannot make the parent allocate more than this."""
 
