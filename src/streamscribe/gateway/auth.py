@@ -130,12 +130,13 @@ def _key(scope: Scope) -> str:
 
 
 def _parameter(scope: Scope, name: str) -> str:
-    return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(name, "")
+    query: bytes = scope["query_string"]
+    return dict(parse_qsl(query.decode("latin-1"))).get(name, "")
 
 
 def _header(scope: Scope, name: bytes) -> str:
     headers: list[tuple[bytes, bytes]] = scope["headers"]
-    found = next((value for header, value in headers if header == name), b"")
+    found: bytes = next((value for header, value in headers if header == name), b"")
     return found.decode("latin-1")
 
 

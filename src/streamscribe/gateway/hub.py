@@ -13,20 +13,22 @@ from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.messages import Resume
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import AudioChunk, AudioEnded, Recognised, Record, SessionOpened, WorkerEvent
+from streamscribe.core.records import WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits
-from streamscribe.gateway.latency import LatencyObserver, LatencyProbe
 from streamscribe.gateway.live_session import LiveSession, Sink
+from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Bus, Tenant
 from streamscribe.settings import LimitSettings
+
+_log = get_logger(__name__)
 
 DRAINING_RETRY_S = 5.0
 RETRY_JITTER_MS = (500, 5000)
 """Clients of a draining gateway come back spread over this time, not all at once."""
 
 
-class HubObserver(LatencyObserver, Protocol):
+class HubObserver(Protocol):
     """Who counts what happens to sessions."""
 
     def session_opened(self, tenant: TenantId) -> None:
@@ -41,16 +43,8 @@ class HubObserver(LatencyObserver, Protocol):
         """A session was not let in, or a resume found nothing."""
         ...
 
-    def stream_started(self) -> None:
-        """A live session sent its first audio."""
-        ...
-
-    def stream_ended(self) -> None:
-        """A live session that had started ended its audio or is over."""
-        ...
-
-    def final_received(self, tenant: TenantId) -> None:
-        """A final came from a worker."""
+    def session_failed(self, error: StreamScribeError) -> None:
+        """A session's connection was closed with an error."""
         ...
 
 
@@ -85,6 +79,7 @@ class Hub:
         refusal = self._refusal(tenant)
         if refusal is not None:
             self._observer.session_refused(refusal)
+            _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
             raise refusal
         bus_id = SessionId(token_hex(16))
         identity = SessionIdentity(
@@ -100,6 +95,7 @@ class Hub:
         self._by_bus_id[bus_id] = live
         self._empty.clear()
         self._observer.session_opened(tenant.tenant_id)
+        _log.info("session opened", **_attributes(live))
         live.open()
         return live
 
@@ -124,14 +120,8 @@ class Hub:
     def deliver(self, event: WorkerEvent) -> None:
         """Brings a worker's event to its session; events of sessions that are over are dropped."""
         live = self._by_bus_id.get(event.session_id)
-        if live is None:
-            return
-        if isinstance(event, Recognised):
-            if live.probe is not None:
-                live.probe.recognised(event.result, asyncio.get_running_loop().time())
-            if event.result.is_final:
-                self._observer.final_received(live.tenant.tenant_id)
-        live.deliver(event)
+        if live is not None:
+            live.deliver(event)
 
     def go_away(self, deadline_s: float) -> None:
         """Tells each client to move, and when to come back: spread, so that they do not come all at once."""
@@ -162,28 +152,20 @@ class Hub:
         for live in self._sessions.values():
             live.check_integrity()
 
-    def publishing(self, live: LiveSession, record: Record) -> None:
-        """Follows a live stream's audio for the latency figures."""
-        match record:
-            case AudioChunk():
-                if live.probe is not None:
-                    live.probe.arrived(len(record.data), asyncio.get_running_loop().time())
-            case SessionOpened() if record.options.live:
-                live.probe = LatencyProbe(record.options.audio, self._observer)
-                live.streaming = True
-                self._observer.stream_started()
-            case AudioEnded():
-                self._stream_ended(live)
-
     def released(self, live: LiveSession) -> None:
         """Forgets the session and frees its quota."""
-        self._stream_ended(live)
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
         self._quota.release(live.tenant.tenant_id)
         self._observer.session_released(live.tenant.tenant_id)
+        _log.info("session over", **_attributes(live))
         if not self._sessions:
             self._empty.set()
+
+    def failed(self, live: LiveSession, error: StreamScribeError) -> None:
+        """Counts and logs an error that closed a connection."""
+        self._observer.session_failed(error)
+        _log.info("session failed", code=error.code, **_attributes(live))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that outlives its caller; the hub owns it until it is done."""
@@ -196,7 +178,6 @@ class Hub:
             return Draining(retry_after_s=DRAINING_RETRY_S)
         return self._quota.admit(tenant.tenant_id, tenant.max_sessions)
 
-    def _stream_ended(self, live: LiveSession) -> None:
-        if live.streaming:
-            live.streaming = False
-            self._observer.stream_ended()
+
+def _attributes(live: LiveSession) -> dict[str, str]:
+    return {"tenant_id": live.tenant.tenant_id, "session_id": live.session_id, "trace_id": live.trace_id}

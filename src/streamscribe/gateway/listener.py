@@ -21,6 +21,7 @@ SEND_BUFFER_BYTES = 128 * 2**10
 PING_S = 20.0
 KEEP_ALIVE_S = 5
 GRACE_S = 2
+CLOSE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,24 @@ class Listener:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        await self._let_close()
         for server in self._servers:
             server.should_exit = True
         await self._stack.aclose()
+
+    async def _let_close(self) -> None:
+        """Waits a moment for closing handshakes: a socket closed while audio still comes in resets, and what the
+        client has not read of its last results is lost."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                while any(
+                    isinstance(connection, BoundedWebSocketProtocol)
+                    for server in self._servers
+                    for connection in server.server_state.connections
+                ):
+                    await asyncio.sleep(CLOSE_S / 50)
+        except TimeoutError:
+            return
 
     def _config(self, app: ASGIApp) -> uvicorn.Config:
         http: Any = partial(BoundedHttpProtocol, handshake_timeout_s=self._gateway.handshake_timeout_s)

@@ -28,7 +28,6 @@ from streamscribe.core.session_io import (
     SessionMessage,
     Tick,
 )
-from streamscribe.gateway.latency import LatencyProbe
 from streamscribe.ports import Bus, Tenant
 
 
@@ -51,8 +50,8 @@ class SessionOwner(Protocol):
         """The session is over; called exactly once."""
         ...
 
-    def publishing(self, live: "LiveSession", record: Record) -> None:
-        """A record of the session is on its way to the bus."""
+    def failed(self, live: "LiveSession", error: StreamScribeError) -> None:
+        """The connection of the session is closed with an error."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -81,11 +80,10 @@ class LiveSession:
         "_unpublished",
         "bus_id",
         "over",
-        "probe",
         "resume_token",
         "session_id",
-        "streaming",
         "tenant",
+        "trace_id",
     )
 
     def __init__(
@@ -101,12 +99,11 @@ class LiveSession:
     ) -> None:
         self.tenant = tenant
         self.session_id = identity.session_id
+        self.trace_id = identity.trace_id
         self.resume_token = identity.resume_token
         self.bus_id = bus_id
         """The id on the bus: never one that a client chose, for two tenants may choose the same."""
         self.over = False
-        self.streaming = False
-        self.probe: LatencyProbe | None = None
         self._owner = owner
         self._bus = bus
         self._session = session
@@ -188,10 +185,11 @@ class LiveSession:
                         self._sink.send(effect.message)
                 case Publish():
                     self._unpublished.append(effect.record)
-                    self._owner.publishing(self, effect.record)
                 case Pace():
                     self._read_at = effect.until
                 case Disconnect():
+                    if effect.error is not None:
+                        self._owner.failed(self, effect.error)
                     sink, self._sink = self._sink, None
                     if sink is not None:
                         sink.close(effect.error)

@@ -1,0 +1,91 @@
+"""What an operator does with keys: make one for a tenant, list them, revoke one. Files are replaced whole."""
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from streamscribe.core.ids import TenantId
+from streamscribe.store.keys import KeyFileError, ensure_pepper, mac_of, make_key
+from streamscribe.store.tenants import KeyEntry, TenantEntry, TenantsFile, read_tenants
+
+_HEADER = "# Tenants, quotas and keys (their MACs only). Written by `streamscribe keys`; read again when it changes.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A key as an operator sees it."""
+
+    key_id: str
+    tenant: str
+    created: str
+    max_sessions: int | None
+
+
+def new_key(path: Path, tenant: str, *, max_sessions: int | None = None) -> str:
+    """Makes a key for a tenant, new or known, and stores its MAC. The key is nowhere else: show it.
+
+    `max_sessions` sets the tenant's quota; None leaves it. Raises KeyFileError for a file that cannot be used and
+    ValueError for a tenant id that is none.
+    """
+    tenant_id = TenantId(tenant)
+    key, key_id, secret = make_key()
+    with _edited(path) as tenants:
+        mac = mac_of(ensure_pepper(path), secret)
+        entry = tenants.get(tenant_id, TenantEntry())
+        made = KeyEntry(id=key_id, mac=mac, created=datetime.now(UTC).date().isoformat())
+        tenants[tenant_id] = TenantEntry(
+            max_sessions=entry.max_sessions if max_sessions is None else max_sessions, keys=(*entry.keys, made)
+        )
+    return key
+
+
+def list_keys(path: Path) -> list[KeyFacts]:
+    """All keys, by tenant. Raises KeyFileError."""
+    return [
+        KeyFacts(key.id, tenant, key.created, entry.max_sessions)
+        for tenant, entry in sorted(read_tenants(path).tenants.items())
+        for key in entry.keys
+    ]
+
+
+def revoke_key(path: Path, key_id: str) -> str:
+    """Removes a key and says whose it was; the tenant stays. Raises KeyFileError for an unknown id."""
+    with _edited(path) as tenants:
+        for tenant, entry in tenants.items():
+            left = tuple(key for key in entry.keys if key.id != key_id)
+            if len(left) < len(entry.keys):
+                tenants[tenant] = entry.model_copy(update={"keys": left})
+                return tenant
+        raise KeyFileError(f"{path} has no key {key_id}")
+
+
+@contextmanager
+def _edited(path: Path) -> Iterator[dict[str, TenantEntry]]:
+    """The file's tenants to change; written at the end. Two editors take turns; a reader sees the old or the new."""
+    lock = os.open(path.with_name(path.name + ".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tenants = dict(read_tenants(path).tenants) if path.exists() else {}
+        yield tenants
+        _replace(path, TenantsFile(tenants=tenants))
+    finally:
+        os.close(lock)
+
+
+def _replace(path: Path, content: TenantsFile) -> None:
+    data: Mapping[str, Any] = content.model_dump(exclude_defaults=True)
+    text = _HEADER + yaml.safe_dump(data, sort_keys=True)
+    fresh = path.with_name(path.name + ".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

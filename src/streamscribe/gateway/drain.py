@@ -1,0 +1,55 @@
+"""The end of a gateway: no new sessions, clients told to move, finals delivered, then the rest closed.
+
+uvicorn closes every WebSocket at once when it shuts down, so the drain runs before the listener is left.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from streamscribe.core.errors import Draining
+from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
+from streamscribe.gateway.readiness import Readiness
+from streamscribe.observe.logs import get_logger
+from streamscribe.settings import GatewaySettings
+
+_log = get_logger(__name__)
+
+
+@asynccontextmanager
+async def stop_signals() -> AsyncIterator[asyncio.Event]:
+    """An event that SIGTERM or SIGINT sets; a second signal ends the process at once, as it would without us."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def begin(number: signal.Signals) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, begin, number)
+    try:
+        yield stop
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def drain(hub: Hub, readiness: Readiness, gateway: GatewaySettings) -> None:
+    """Returns when no session is open, `drain_timeout_s` after the go-away at the latest.
+
+    Not ready at once; new sessions are refused from now on; `drain_grace_s` later clients are told to go away.
+    """
+    readiness.draining = True
+    hub.draining = True
+    _log.info("draining", sessions=len(hub), deadline_s=gateway.drain_timeout_s)
+    await asyncio.sleep(gateway.drain_grace_s)
+    hub.go_away(gateway.drain_timeout_s)
+    try:
+        async with asyncio.timeout(gateway.drain_timeout_s):
+            await hub.wait_empty()
+    except TimeoutError:
+        _log.warning("sessions closed at the drain deadline", sessions=len(hub))
+        hub.kill_all(Draining(retry_after_s=DRAINING_RETRY_S))

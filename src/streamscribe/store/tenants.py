@@ -1,0 +1,120 @@
+"""Tenants and their keys in one YAML file, which is read again when it changes."""
+
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from streamscribe.core.ids import TenantId
+from streamscribe.ports import Tenant
+from streamscribe.store.keys import KeyFileError, mac_of, read_pepper, split_key
+
+MAX_FILE_BYTES = 16 * 2**20
+_NOBODY = "0" * 64
+
+
+class KeyEntry(BaseModel):
+    """A key as kept: never the key itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str = Field(pattern=r"^[A-Za-z0-9]{1,64}$")
+    mac: str = Field(pattern=r"^[0-9a-f]{64}$")
+    created: str = ""
+
+
+class TenantEntry(BaseModel):
+    """A tenant's quota and keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_sessions: int | None = Field(default=None, ge=1, le=100_000)
+    keys: tuple[KeyEntry, ...] = ()
+
+
+class TenantsFile(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tenants: Mapping[str, TenantEntry] = {}
+
+
+def read_tenants(path: Path) -> TenantsFile:
+    """Reads and validates the file. Raises KeyFileError that names the first bad field."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise KeyFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
+        parsed = TenantsFile.model_validate(yaml.safe_load(path.read_bytes()) or {})
+        for tenant in parsed.tenants:
+            TenantId(tenant)
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from None
+    except yaml.YAMLError:
+        raise KeyFileError(f"{path} is not valid YAML") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise KeyFileError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except ValueError as error:
+        raise KeyFileError(f"{path}: {error}") from None
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    mac: str
+    tenant: Tenant
+
+
+class FileTenantStore:
+    """`ports.TenantStore` of a tenants file. `authenticate` never touches the disk; `refresh` does."""
+
+    def __init__(self, path: Path, *, default_max_sessions: int) -> None:
+        """Raises KeyFileError where the file or its pepper cannot be used."""
+        self._path = path
+        self._default_max_sessions = default_max_sessions
+        self._pepper = read_pepper(path)
+        self._stamp = _stamp(path)
+        self._keys = self._read()
+
+    def authenticate(self, key: str) -> Tenant | None:
+        """The tenant whose key this is; the same work and comparison for an unknown id as for a wrong secret."""
+        key_id, secret = split_key(key)
+        known = self._keys.get(key_id)
+        matches = hmac.compare_digest(mac_of(self._pepper, secret), known.mac if known is not None else _NOBODY)
+        return known.tenant if known is not None and matches else None
+
+    def refresh(self) -> bool:
+        """Reads the file again if it has changed; says whether it had.
+
+        Blocks: call it off the event loop. Raises KeyFileError for a file that cannot be used, and goes on with the
+        keys that it has; the next call tries again.
+        """
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return False
+        self._keys = self._read()
+        self._stamp = stamp
+        return True
+
+    def _read(self) -> dict[str, _Known]:
+        keys: dict[str, _Known] = {}
+        for name, entry in read_tenants(self._path).tenants.items():
+            tenant = Tenant(TenantId(name), entry.max_sessions or self._default_max_sessions)
+            for key in entry.keys:
+                if key.id in keys:
+                    raise KeyFileError(f"{self._path}: two keys have the id {key.id}")
+                keys[key.id] = _Known(key.mac, tenant)
+        return keys
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise KeyFileError(f"{path}: {error.strerror}") from None
+    return status.st_mtime_ns, status.st_size, status.st_ino
