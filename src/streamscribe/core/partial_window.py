@@ -10,9 +10,9 @@ from streamscribe.core.script import join
 class PartialWindow:
     """Bounds the audio that partials of one segment decode to `window_ms`; the text before it is committed.
 
-    All times are milliseconds of the session. The caller decodes from `start_ms` to the newest audio and gives the
-    text and words of that decode to `read`; from three quarters of the window on, words that two decodes agree on are
-    committed and the start moves behind them, keeping at least half a window for what is still open.
+    All times are milliseconds of the session. The caller asks `begin` where to decode from and gives the text and
+    words of that decode to `read`. From three quarters of the window on, words that two decodes agree on are
+    committed, and the start moves behind them; at least half a window stays open.
     """
 
     def __init__(self, start_ms: int, window_ms: int) -> None:
@@ -22,11 +22,6 @@ class PartialWindow:
         self._committed = ""
         self._text = ""
         self._words: tuple[Word, ...] = ()
-
-    @property
-    def start_ms(self) -> int:
-        """Where the last decode began."""
-        return self._start_ms
 
     def begin(self, end_ms: int) -> int:
         """Where a decode of the audio up to `end_ms` begins: never more than the window before its end.

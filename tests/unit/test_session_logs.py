@@ -1,0 +1,111 @@
+"""The two logs of a session: records that become durable, results kept for a resume."""
+
+import pytest
+
+from streamscribe.core.record_log import RecordLog
+from streamscribe.core.result_log import ResultLog, size_of
+from tests.unit.session_kit import result, word
+
+
+def test_records_are_numbered_without_gaps() -> None:
+    log = RecordLog()
+    assert [log.number(), log.number(7), log.number()] == [0, 1, 2]
+    assert (log.published, log.audio) == (3, 1)
+    log.check_integrity()
+
+
+def test_audio_is_durable_only_once_its_record_is() -> None:
+    log = RecordLog()
+    log.number()
+    log.number(0)
+    log.number()
+    log.number(1)
+    assert log.durable_sequence is None
+    assert not log.confirm(0)
+    assert log.confirm(1)
+    assert log.durable_sequence == 0
+    assert not log.confirm(2)
+    assert not log.settled
+    assert log.confirm(3)
+    assert log.durable_sequence == 1
+    assert log.settled
+    log.check_integrity()
+
+
+def test_a_confirmation_of_the_past_changes_nothing() -> None:
+    log = RecordLog()
+    log.number(0)
+    log.number(1)
+    assert log.confirm(1)
+    assert not log.confirm(0)
+    assert log.durable_sequence == 1
+    log.check_integrity()
+
+
+def test_confirming_what_was_never_published_is_a_defect() -> None:
+    with pytest.raises(AssertionError, match="durable < published"):
+        RecordLog().confirm(0)
+
+
+def test_law_3_old_versions_and_second_finals_are_dropped() -> None:
+    log = ResultLog(10_000)
+    assert log.add(result(1))
+    assert not log.add(result(1))
+    assert log.add(result(3, final=True))
+    assert not log.add(result(2))
+    assert not log.add(result(4))
+    assert not log.add(result(5, final=True))
+    assert log.add(result(6, final=True, pass_=2))
+    assert not log.add(result(7, final=True, pass_=1))
+    assert not log.add(result(8, pass_=2))
+    assert log.last_version == 6
+    log.check_integrity()
+
+
+def test_a_resume_gets_what_it_lacks_in_order_of_versions() -> None:
+    log = ResultLog(10_000)
+    for item in (result(1), result(2, final=True), result(3, segment=1), result(4, segment=2, final=True)):
+        log.add(item)
+    missed = log.since(1)
+    assert missed is not None
+    assert [item.version for item in missed] == [2, 3, 4]
+    assert log.since(4) == []
+
+
+def test_of_partials_the_newest_of_each_channel_is_kept_until_its_final() -> None:
+    log = ResultLog(10_000)
+    for version, channel in ((1, 0), (2, 1), (3, 0)):
+        log.add(result(version, segment=channel, channel=channel))
+    assert [item.version for item in log.since(0) or []] == [2, 3]
+    log.add(result(4, segment=0, final=True))
+    assert [item.version for item in log.since(0) or []] == [2, 4]
+
+
+def test_the_oldest_finals_leave_when_the_bytes_are_used_up_and_are_then_missed() -> None:
+    log = ResultLog(2 * size_of(result(1)))
+    for version in range(1, 4):
+        log.add(result(version, segment=version, final=True))
+        log.check_integrity()
+    assert log.since(0) is None
+    assert [item.version for item in log.since(1) or []] == [2, 3]
+
+
+def test_a_version_that_was_never_told_cannot_be_resumed_from() -> None:
+    log = ResultLog(10_000)
+    assert log.since(1) is None
+    assert log.since(-1) is None
+
+
+def test_words_count_towards_the_bytes() -> None:
+    assert size_of(result(1, words=(word("one", 0, 1),))) > size_of(result(1))
+
+
+def test_law_7_what_is_remembered_of_finals_is_bounded_and_old_segments_stay_closed() -> None:
+    log = ResultLog(4096)
+    for version in range(1, 3001):
+        assert log.add(result(version, segment=version, final=True))
+    log.check_integrity()
+    assert not log.add(result(3001, segment=5, final=True))
+    assert not log.add(result(3002, segment=2990, final=True))
+    assert log.add(result(3003, segment=2990, final=True, pass_=2))
+    assert log.add(result(3004, segment=3001))

@@ -1,0 +1,104 @@
+"""The one timer of a session."""
+
+from streamscribe.core.errors import AudioTooLong, FinalizationTimeout, SequenceGap, Timeout
+from streamscribe.core.messages import Audio, End, Ping
+from streamscribe.core.options import SessionOptions
+from streamscribe.core.records import AudioEnded, Progress, SessionAbandoned
+from streamscribe.core.session_io import ConnectionLost, ConnectionResumed, Disconnect, Durable, Pace, Release, Tick
+from streamscribe.core.session_table import Stage
+from tests.unit.session_kit import SECOND, SEQUENCED, SESSION, Driver, only, recognised, records, sent
+
+
+def test_a_session_without_audio_is_closed_however_often_it_pings() -> None:
+    session = Driver()
+    session(Ping(), at=19.0)
+    assert session.session.next_timer() == 20.0
+    effects = session(Tick(), at=20.0)
+    error = only(sent(effects)).error
+    assert isinstance(error, Timeout)
+    assert error.message == "no audio came for 20 s"
+    assert effects[1:] == [Disconnect(error), Release()]
+
+
+def test_a_tick_before_its_time_does_nothing() -> None:
+    assert Driver()(Tick(), at=1.0) == []
+
+
+def test_a_session_without_any_message_is_idle() -> None:
+    session = Driver().stream()
+    session(Ping(), at=10.0)
+    assert session.session.next_timer() == 40.0
+    effects = session(Tick(), at=40.0)
+    assert only(sent(effects)).error.message == "nothing came for 30 s"
+    assert isinstance(only(records(effects)), SessionAbandoned)
+
+
+def test_a_client_that_waits_for_the_backlog_is_not_idle() -> None:
+    session = Driver()
+    session(Audio(b"x"))
+    assert session.session.next_timer() is None
+    assert session(Tick(), at=500.0) == []
+    session(Durable(1), at=500.0)
+    assert session.session.next_timer() == 530.0
+
+
+def test_a_client_that_is_paced_is_not_idle() -> None:
+    session = Driver(SessionOptions(), idle_timeout_s=3.0)
+    effects = session(Audio(SECOND * 30))
+    assert effects[-1] == Pace(10.0)
+    session(Durable(1))
+    assert session.session.next_timer() == 13.0
+
+
+def test_a_live_session_ends_at_its_longest_and_its_finals_are_told_first() -> None:
+    session = Driver(SessionOptions()).stream()
+    session(Ping(), at=90.0)
+    assert session.session.next_timer() == 100.0
+    assert records(session(Tick(), at=100.0)) == [AudioEnded(SESSION, 2)]
+    assert session.session.stage is Stage.FINALIZING
+
+
+def test_a_live_session_that_never_spoke_ends_at_its_longest_too() -> None:
+    session = Driver(SessionOptions(), max_session_s=5.0)
+    effects = session(Tick(), at=5.0)
+    assert isinstance(only(sent(effects)).error, AudioTooLong)
+    assert effects[-1] == Release()
+
+
+def test_a_file_may_take_longer_than_its_audio() -> None:
+    session = Driver().stream()
+    session(Ping(), at=500.0)
+    assert session.session.next_timer() == 530.0
+
+
+def test_a_chunk_missing_for_too_long_breaks_the_connection() -> None:
+    session = Driver(SEQUENCED).stream(1)
+    session(Audio(b"c", 2), at=5.0)
+    assert session.session.next_timer() == 7.0
+    effects = session(Tick(), at=7.0)
+    error = only(sent(effects)).error
+    assert isinstance(error, SequenceGap)
+    assert error.message == "sequence 1 is missing"
+    assert effects[1:] == [Disconnect(error)]
+    assert session.session.stage is Stage.DETACHED
+    assert session.session.next_timer() == 22.0
+
+
+def test_finalization_may_take_as_long_as_it_makes_progress() -> None:
+    session = Driver().stream()
+    session(End(), at=1.0)
+    assert session.session.next_timer() == 61.0
+    session(Progress(SESSION, 10), at=50.0)
+    session(recognised(1), at=90.0)
+    assert session.session.next_timer() == 150.0
+    effects = session(Tick(), at=150.0)
+    assert isinstance(only(sent(effects)).error, FinalizationTimeout)
+    assert isinstance(only(records(effects)), SessionAbandoned)
+    assert effects[-1] == Release()
+
+
+def test_a_resume_starts_the_idle_time_anew() -> None:
+    session = Driver().stream()
+    session(ConnectionLost(), at=20.0)
+    session(ConnectionResumed(0, None), at=30.0)
+    assert session.session.next_timer() == 60.0

@@ -1,0 +1,61 @@
+"""A session and its worker: results, progress, the end, failures."""
+
+from streamscribe.core.errors import InternalError, ModelUnavailable
+from streamscribe.core.messages import Closed, End, ErrorSent, FlushDone, Heartbeat, ResultSent, SpeechActivity
+from streamscribe.core.records import Failed, Finished, Flushed, Progress, SpeechStarted, SpeechStopped
+from streamscribe.core.session_io import Disconnect, Release
+from tests.unit.session_kit import IDENTITY, SESSION, Driver, only, recognised, records, result, sent
+
+
+def test_a_result_is_sent_with_the_trace_id() -> None:
+    session = Driver().stream()
+    assert sent(session(recognised(1))) == [ResultSent(SESSION, IDENTITY.trace_id, result(1))]
+
+
+def test_law_3_a_result_that_comes_again_is_not_sent_again() -> None:
+    session = Driver().stream()
+    session(recognised(1, final=True))
+    assert session(recognised(1, final=True)) == []
+    assert session(recognised(2, final=True)) == []
+    assert session(recognised(3)) == []
+    assert len(sent(session(recognised(4, final=True, pass_=2)))) == 1
+
+
+def test_speech_and_flush_events_are_told() -> None:
+    session = Driver().stream()
+    assert sent(session(SpeechStarted(SESSION, 1, 250))) == [SpeechActivity(started=True, channel=1, at_ms=250)]
+    assert sent(session(SpeechStopped(SESSION, 1, 900))) == [SpeechActivity(started=False, channel=1, at_ms=900)]
+    assert sent(session(Flushed(SESSION, "m"))) == [FlushDone("m")]
+
+
+def test_progress_becomes_a_heartbeat_at_most_once_a_second() -> None:
+    session = Driver().stream(10)
+    assert sent(session(Progress(SESSION, 40), at=1.0)) == [Heartbeat(received_ms=100, processed_ms=40)]
+    assert session(Progress(SESSION, 60), at=1.9) == []
+    assert sent(session(Progress(SESSION, 90), at=2.0)) == [Heartbeat(received_ms=100, processed_ms=90)]
+
+
+def test_the_last_final_closes_the_session() -> None:
+    session = Driver().stream()
+    session(End())
+    assert len(sent(session(recognised(1, final=True)))) == 1
+    closed, disconnect, release = session(Finished(SESSION, 10))
+    assert only(sent([closed])) == Closed("end", 10)
+    assert disconnect == Disconnect(None)
+    assert release == Release()
+
+
+def test_law_8_a_failure_is_told_and_the_worker_is_not_asked_to_forget_again() -> None:
+    session = Driver().stream()
+    error = ModelUnavailable()
+    effects = session(Failed(SESSION, error))
+    assert only(sent(effects)) == ErrorSent(error)
+    assert records(effects) == []
+    assert effects[1:] == [Disconnect(error), Release()]
+
+
+def test_a_worker_that_finishes_before_the_end_has_failed() -> None:
+    session = Driver().stream()
+    effects = session(Finished(SESSION, 10))
+    assert isinstance(only(sent(effects)).error, InternalError)
+    assert effects[-1] == Release()
