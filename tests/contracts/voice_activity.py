@@ -128,5 +128,17 @@ class VoiceActivityContract:
         for size in self.other_block_samples:
             assert hear(vad, talk, options, size) == expected
 
+    def test_law_8_a_step_that_raises_has_changed_no_state(self, vad, talk):
+        options = VadOptions(silence_ms=500)
+        expected = hear(vad, talk, options)
+        state, guilty = vad.open(options), vad.open(options)
+        events: list[VoiceEvent] = []
+        for block, last in blocks(talk, vad.block_samples):
+            request = VadRequest(state, block, last)
+            with pytest.raises(Exception):  # noqa: B017 - whatever the engine raises for what is no audio
+                vad.step([request, VadRequest(guilty, None)])
+            events += vad.step([request])[0]
+        assert events == expected
+
     def test_an_empty_batch_is_nothing(self, vad):
         assert vad.step([]) == []

@@ -46,6 +46,6 @@ def _encode_one(field: Field) -> bytes:
             tag, data = b"b", field
         case str():
             tag, data = b"s", field.encode("utf-8", "surrogatepass")
-        case int():
+        case _:
             tag, data = b"i", b"%d" % field
     return tag + len(data).to_bytes(8, "big") + data

@@ -64,7 +64,10 @@ class VoiceActivityDetector(Protocol):
         ...
 
     def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
-        """Advances each request's state by its block (never two requests of one state); one result each."""
+        """Advances each request's state by its block (never two requests of one state); one result each.
+
+        A step that raises has changed no state, so that the batch can be tried again without the guilty request.
+        """
         ...
 
 

@@ -1,0 +1,63 @@
+"""The models of a worker, start to end, on the fakes."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.errors import InternalError, ModelUnavailable
+from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
+from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
+from streamscribe.models.pool import Models, Replica
+from streamscribe.models.ports import SegmentRequest, VadOptions, VadRequest
+
+
+@pytest.fixture
+def models():
+    vad, recognizer = FakeVoiceActivityDetector(), FakeRecognizer(cost_ms=1)
+    models = Models(
+        vad,
+        Replica("vad", vad.step, policy=BatchPolicy(), on_step=lambda report: None, warm_up=[lambda: vad.step([])]),
+        recognizer,
+        Replica("recognizer", recognizer.recognize, policy=BatchPolicy(), on_step=lambda report: None),
+    )
+    yield models
+    models.close()
+
+
+async def test_they_are_ready_once_all_are_warm_and_no_more_after_the_close(models):
+    assert not models.ready
+    models.start()
+    await asyncio.to_thread(models.wait_ready)
+    assert models.ready
+    assert models.warmup_s.keys() == {"vad", "recognizer"}
+    await asyncio.to_thread(models.close)
+    assert not models.ready
+    with pytest.raises(ModelUnavailable):
+        models.wait_ready()
+
+
+async def test_many_streams_are_heard_side_by_side_and_a_poisoned_segment_fails_alone(models):
+    models.start()
+    noise = np.random.default_rng(3)
+    audio = [noise.normal(0, 0.1, 16_000).astype(np.float32) for _ in range(20)]
+
+    async def one(samples):
+        state = models.vad.open(VadOptions())
+        events = []
+        for start in range(0, len(samples), 1600):
+            request = VadRequest(state, samples[start : start + 1600], last=start + 1600 >= len(samples))
+            events += await models.vad_replica.submit(
+                request, priority=Priority.NORMAL, audio_s=0.1, exclusive=id(state)
+            )
+        heard = await models.recognizer_replica.submit(
+            SegmentRequest(samples), priority=Priority.URGENT, audio_s=len(samples) / 16_000
+        )
+        return [event.at for event in events], heard.text
+
+    audio[7][8000:8016] = np.frombuffer(POISON, dtype="<i2").astype(np.float32) / 32768
+    answers = await asyncio.gather(*(one(samples) for samples in audio), return_exceptions=True)
+    assert isinstance(answers.pop(7), InternalError)
+    assert all(times == [0, 16_000] for times, _ in answers)
+    assert len({text for _, text in answers}) == 19
