@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 from rich.table import Table
 
@@ -41,17 +42,16 @@ def list_(directory: DirOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
-    table = Table(title=f"models in {_folder(directory)}", title_justify="left")
+    table = Table(title=f"models in {_folder(directory)}", title_justify="left", box=SIMPLE_HEAD)
     table.add_column("model", no_wrap=True)
-    table.add_column("what")
-    table.add_column("languages")
-    table.add_column("licence", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
+    for heading in ("task", "languages"):
+        table.add_column(heading)
+    table.add_column("size", justify="right")
     table.add_column("installed", justify="center")
     for row in rows:
         mark = "[green]✓[/]" if row["installed"] else "-"
         languages = " ".join(row["languages"])
-        table.add_row(row["id"], row["title"], languages, row["licence"], _megabytes(row["size_bytes"]), mark)
+        table.add_row(row["id"], row["task"], languages, _megabytes(row["size_bytes"]), mark)
     out.print(table)
 
 
@@ -189,7 +189,6 @@ def _described(model: "registry.Model", folder: Path) -> dict[str, Any]:
 
     return {
         "id": model.id,
-        "title": model.title,
         "family": model.family,
         "task": model.task,
         "languages": model.languages,

@@ -46,7 +46,6 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry: a model, or recordings to test with (task `recordings`)."""
 
     id: str
-    title: str
     family: str
     task: Literal["vad", "asr", "recordings"]
     languages: tuple[str, ...]

@@ -10,7 +10,7 @@ import httpx
 
 from streamscribe.models.registry.catalogue import FilePin, Source
 from streamscribe.models.registry.errors import SourceFailed
-from streamscribe.models.registry.staging import CHUNK_BYTES, Staging
+from streamscribe.models.registry.staging import Staging
 
 TIMEOUT = httpx.Timeout(30, connect=10)
 MAX_REDIRECTS = 5
@@ -84,7 +84,7 @@ def _download(client: httpx.Client, hub: Hub, source: Source, staging: Staging, 
         size = (held if resumed else 0) + int(response.headers.get("Content-Length", pin.size_bytes - held * resumed))
         if size != pin.size_bytes:
             raise SourceFailed(f"{member}: {size} bytes, the catalogue pins {pin.size_bytes}")
-        staging.write(pin, response.iter_raw(CHUNK_BYTES), "download", resume=resumed)
+        staging.write(pin, response.iter_raw(), "download", resume=resumed)
 
 
 @contextmanager
