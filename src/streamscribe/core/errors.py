@@ -85,6 +85,13 @@ class ModelNotFound(NotFound):
     default_message = "the model is not served here"
 
 
+class MethodNotAllowed(StreamScribeError):
+    """A route that exists, asked with a method that it does not have."""
+
+    code, http_status, close_code, retry = "method_not_allowed", 405, 4400, Retry.NEVER
+    default_message = "the method is not allowed here"
+
+
 class Timeout(StreamScribeError):
     """Nothing came for too long: no first audio, idle, or a reader too slow for its results."""
 
