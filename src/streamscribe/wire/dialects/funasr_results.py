@@ -119,6 +119,7 @@ class Utterance:
         later = self._current is not None and self._current > result.segment_id
         kept = (self._current, self._shown) if later else (None, "")
         if self._current != result.segment_id:
+            self._told = self._shown[-1:] or self._told
             self._shown = ""
         self._forget_up_to(result.segment_id)
         growth = remainder(self._shown, result.text)
