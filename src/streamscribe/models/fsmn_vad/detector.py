@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 import yaml
 
 from streamscribe.core.errors import ModelUnavailable
@@ -17,6 +16,7 @@ from streamscribe.models.fsmn_vad.frontend import (
     REACH_SAMPLES,
     SHIFT_SAMPLES,
     SPLICED,
+    Floats,
     Frontend,
     FrontendState,
 )
@@ -36,7 +36,7 @@ class VadState:
     """A stream between two blocks: about 42 KB, whatever its age."""
 
     frontend: FrontendState
-    memory: npt.NDArray[np.float32]
+    memory: Floats
     machine: VoiceMachine
 
 
@@ -63,21 +63,31 @@ class FsmnVad:
         return VadState(FrontendState(), self._network.new_memory(), VoiceMachine(self._rules(options)))
 
     def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
-        """Advances each request's state; requests whose blocks complete equally many frames share a network call."""
-        features = [self._frontend.features(r.state.frontend, r.samples, last=r.last) for r in batch]
+        """Advances each request's state; requests whose blocks complete equally many frames share a network call.
+
+        All states advance, or none: what one request's audio breaks can be run again without it.
+        """
+        heard = [self._frontend.features(r.state.frontend, r.samples, last=r.last) for r in batch]
         by_frames: dict[int, list[int]] = defaultdict(list)
-        for index, rows in enumerate(features):
-            by_frames[len(rows)].append(index)
-        speech: dict[int, list[bool]] = {index: [] for index in by_frames.pop(0, [])}
+        for index, (features, _) in enumerate(heard):
+            if len(features):
+                by_frames[len(features)].append(index)
+        memories: dict[int, Floats] = {}
+        speech: dict[int, list[bool]] = {}
         for members in by_frames.values():
-            states = [batch[index].state for index in members]
-            silence, memories = self._network.run(
-                np.stack([features[index] for index in members]), [state.memory for state in states]
+            silence, after = self._network.run(
+                np.stack([heard[index][0] for index in members]), [batch[index].state.memory for index in members]
             )
-            for index, state, row, memory in zip(members, states, silence, memories, strict=True):
-                state.memory = memory.copy()
-                speech[index] = (1.0 - row >= row + self._threshold).tolist()
-        return [_advance(request, speech[index]) for index, request in enumerate(batch)]
+            memories.update(zip(members, after, strict=True))
+            speech.update(zip(members, (1.0 - silence >= silence + self._threshold).tolist(), strict=True))
+        events = []
+        for index, (request, (_, frontend)) in enumerate(zip(batch, heard, strict=True)):
+            state: VadState = request.state
+            state.frontend = frontend
+            state.memory = memories.get(index, state.memory)
+            boundaries = state.machine.advance(speech.get(index, ()), last=request.last)
+            events.append(tuple(VoiceEvent(b.started, b.frame * SHIFT_SAMPLES) for b in boundaries))
+        return events
 
     def _rules(self, options: VadOptions) -> VoiceRules:
         """A session's rules: its own silence and longest segment, the model's for the rest."""
@@ -91,11 +101,6 @@ class FsmnVad:
             silence=(options.silence_ms - config["speech_to_sil_time_thres"]) / FRAME_MS,
             longest=options.max_segment_ms / FRAME_MS,
         )
-
-
-def _advance(request: VadRequest, speech: list[bool]) -> tuple[VoiceEvent, ...]:
-    boundaries = request.state.machine.advance(speech, last=request.last)
-    return tuple(VoiceEvent(b.started, b.frame * SHIFT_SAMPLES) for b in boundaries)
 
 
 _ASSUMED = {

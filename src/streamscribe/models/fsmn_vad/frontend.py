@@ -23,7 +23,7 @@ REACH_SAMPLES = FRAME_SAMPLES + CONTEXT * SHIFT_SAMPLES
 """From the first sample of a frame to the last sample that its features need."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FrontendState:
     """What a stream carries from block to block: samples of less than a frame, and the last `SPLICED - 1` frames."""
 
@@ -43,34 +43,37 @@ class Frontend:
         self._options.mel_opts.num_bins = MELS
         self._options.energy_floor = 0
 
-    def features(self, state: FrontendState, samples: Floats, *, last: bool) -> Floats:
-        """The features that `samples` (float32 in [-1, 1]) complete; `last` completes the rest.
+    def features(self, state: FrontendState, samples: Floats, *, last: bool) -> tuple[Floats, FrontendState]:
+        """The features that `samples` (float32 in [-1, 1]) complete, and the state after; `last` completes the rest.
 
         How the stream was cut into blocks changes nothing, bit for bit.
         """
-        frames = self._mel_frames(state, samples)
+        frames, rest = self._mel_frames(state, samples)
         if last and len(frames):
             frames = np.concatenate((frames, np.repeat(frames[-1:], CONTEXT, axis=0)))
         ready = max(0, len(frames) - (SPLICED - 1))
-        state.frames = frames[ready:].copy()
+        after = FrontendState(rest, frames[ready:].copy())
         if not ready:
-            return np.empty((0, SPLICED * MELS), np.float32)
+            return np.empty((0, SPLICED * MELS), np.float32), after
         windows = np.lib.stride_tricks.sliding_window_view(frames, SPLICED, axis=0)
         spliced = windows.transpose(0, 2, 1).reshape(ready, SPLICED * MELS)
-        return np.asarray((spliced + self._shift) * self._scale, np.float32)
+        return np.asarray((spliced + self._shift) * self._scale, np.float32), after
 
-    def _mel_frames(self, state: FrontendState, samples: Floats) -> Floats:
-        """The carried frames and those that `samples` complete; the stream's first frame is also its left context."""
+    def _mel_frames(self, state: FrontendState, samples: Floats) -> tuple[Floats, Floats]:
+        """The carried frames and those that `samples` complete, and the samples that remain.
+
+        The stream's first frame is also its left context.
+        """
         wave = np.concatenate((state.samples, samples))
         count = max(0, (len(wave) - FRAME_SAMPLES) // SHIFT_SAMPLES + 1)
-        state.samples = wave[count * SHIFT_SAMPLES :].copy()
+        rest = wave[count * SHIFT_SAMPLES :].copy()
         if not count:
-            return state.frames
+            return state.frames, rest
         computer = knf.OnlineFbank(self._options)
         computer.accept_waveform(SAMPLE_RATE, wave * np.float32(1 << 15))
         frames = np.stack([computer.get_frame(i) for i in range(count)])
         context = state.frames if len(state.frames) else np.repeat(frames[:1], CONTEXT, axis=0)
-        return np.concatenate((context, frames))
+        return np.concatenate((context, frames)), rest
 
 
 def _read_cmvn(file: Path) -> tuple[Floats, Floats]:

@@ -34,7 +34,8 @@ class Network:
         stacked = np.stack(memories, axis=1)
         feed = dict(zip(self._memory_names, stacked, strict=True))
         scores, *after = self._session.run(None, {"speech": features, **feed})
-        return scores[:, :, 0].astype(np.float64), list(np.stack(after, axis=1))
+        # Each memory is a copy of its own, so that no session keeps a whole batch alive.
+        return scores[:, :, 0].astype(np.float64), [row.copy() for row in np.stack(after, axis=1)]
 
 
 def _free_batch(model: bytes) -> bytes:
