@@ -15,15 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamscribe import __version__
 from streamscribe.core.errors import NotFound
-from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware
-from streamscribe.gateway.endpoint import WebSocketEndpoint
+from streamscribe.gateway.endpoint import FunasrEndpoint, WebSocketEndpoint
+from streamscribe.gateway.funasr_connection import Decode
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.refusal import error_body
 from streamscribe.settings import GatewaySettings, LimitSettings
-from streamscribe.wire.dialects.funasr import FunasrDialect
-from streamscribe.wire.native import NativeDialect, native_options_from_query
 
 WEB = files("streamscribe.web")
 
@@ -57,13 +55,14 @@ def create_app(
     limits: LimitSettings,
     metrics: Exposition,
     readiness: Readiness,
+    decode: Decode,
     routes: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """The main port: the native WebSocket on `/ws/asr`, FunASR's and the page on `/`, health, metrics, `routes`."""
     return Starlette(
         routes=[
-            WebSocketRoute("/ws/asr", _native(hub, limits)),
-            WebSocketRoute("/", _funasr(hub, gateway, limits)),
+            WebSocketRoute("/ws/asr", WebSocketEndpoint(hub, limits)),
+            WebSocketRoute("/", FunasrEndpoint(hub, limits, gateway, decode)),
             *_health(readiness),
             Route(METRICS_PATH, _Metrics(metrics)),
             *routes,
@@ -76,25 +75,20 @@ def create_app(
 
 
 def create_funasr_app(
-    hub: Hub, auth: Authenticator, *, gateway: GatewaySettings, limits: LimitSettings, readiness: Readiness
+    hub: Hub,
+    auth: Authenticator,
+    *,
+    gateway: GatewaySettings,
+    limits: LimitSettings,
+    readiness: Readiness,
+    decode: Decode,
 ) -> Starlette:
     """The FunASR port: its WebSocket on every path, as its clients use several; and health."""
     return Starlette(
-        routes=[*_health(readiness), WebSocketRoute("/{path:path}", _funasr(hub, gateway, limits))],
+        routes=[*_health(readiness), WebSocketRoute("/{path:path}", FunasrEndpoint(hub, limits, gateway, decode))],
         middleware=[Middleware(AuthMiddleware, authenticator=auth)],
         exception_handlers={404: _not_found},
     )
-
-
-def _native(hub: Hub, limits: LimitSettings) -> WebSocketEndpoint:
-    return WebSocketEndpoint(hub, limits, options=native_options_from_query, dialect=NativeDialect, resumable=True)
-
-
-def _funasr(hub: Hub, gateway: GatewaySettings, limits: LimitSettings) -> WebSocketEndpoint:
-    def dialect(options: SessionOptions) -> FunasrDialect:
-        return FunasrDialect(online_label=gateway.funasr_online_label)
-
-    return WebSocketEndpoint(hub, limits, options=lambda params: SessionOptions(), dialect=dialect, resumable=False)
 
 
 def _health(readiness: Readiness) -> list[Route]:

@@ -1,7 +1,8 @@
 """One WebSocket: a dialect between frames and messages, a session behind, and one writer that merges guesses."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any, Protocol
 
 from starlette.types import Message, Receive, Send
 
@@ -42,6 +43,7 @@ class Connection:
         "_dialect",
         "_error",
         "_fresh",
+        "_group",
         "_hub",
         "_limits",
         "_live",
@@ -58,11 +60,11 @@ class Connection:
     def __init__(
         self,
         hub: Hub,
-        tenant: Tenant,
-        dialect: Dialect,
-        options: SessionOptions,
         limits: LimitSettings,
+        tenant: Tenant,
+        options: SessionOptions,
         *,
+        dialect: Dialect,
         receive: Receive,
         send: Send,
         transport: Transport,
@@ -77,6 +79,7 @@ class Connection:
         self._send = send
         self._transport = transport
         self._resumable = resumable
+        self._group = asyncio.TaskGroup()
         self._outbox = Outbox(int(limits.max_unread_bytes))
         self._live: LiveSession | None = None
         self._fresh = True
@@ -89,8 +92,8 @@ class Connection:
 
         After `refuse` it only sees to the close.
         """
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._write())
+        async with self._group:
+            self._own(self._write())
             try:
                 known = session_id is not None and self._hub.is_known(self._tenant, session_id)
                 if not known and not self._closing:
@@ -98,6 +101,10 @@ class Connection:
                 await self._read()
             finally:
                 self._hang_up()
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that ends with the connection."""
+        self._group.create_task(work)
 
     def refuse(self, error: StreamScribeError) -> None:
         """Tells the client an error, then closes."""
@@ -124,13 +131,15 @@ class Connection:
 
     async def _read(self) -> None:
         while (event := await self._next())["type"] != "websocket.disconnect":
-            if self._closing:
-                continue
-            data = event.get("bytes")
-            decoded = self._dialect.decode_text(event["text"]) if data is None else self._dialect.decode_binary(data)
-            for message in decoded:
-                if not self._closing:
-                    await self._take(message)
+            if not self._closing:
+                await self._hear(event)
+
+    async def _hear(self, event: Message) -> None:
+        data = event.get("bytes")
+        decoded = self._dialect.decode_text(event["text"]) if data is None else self._dialect.decode_binary(data)
+        for message in decoded:
+            if not self._closing:
+                await self._take(message)
 
     async def _next(self) -> Message:
         """The next event; without a session, whose timers would see to it, only so long is waited for one."""
@@ -188,7 +197,7 @@ class Connection:
             while True:
                 message = self._outbox.pop()
                 if message is not None:
-                    for text in self._dialect.encode(message):
+                    for text in self._encode(message):
                         await self._put({"type": "websocket.send", "text": text})
                 elif self._closing:
                     code, reason = _close_frame(self._error)
@@ -201,6 +210,9 @@ class Connection:
             self._give_up()
         except OSError:
             return  # the peer is gone; the reader sees it too
+
+    def _encode(self, message: ServerMessage) -> list[str]:
+        return self._dialect.encode(message)
 
     async def _put(self, event: Message) -> None:
         if not self._transport.writable.is_set():

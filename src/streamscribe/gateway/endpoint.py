@@ -1,19 +1,22 @@
 """The ASGI callables of the WebSocket routes: who may connect, with which protocol, to which session."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from streamscribe.core.errors import BadRequest, Draining, StreamScribeError
+from streamscribe.core.errors import BadRequest, Draining
 from streamscribe.core.ids import ID_RULE, SessionId
 from streamscribe.core.options import SessionOptions
-from streamscribe.gateway.connection import Connection, Transport
+from streamscribe.gateway.connection import Connection
+from streamscribe.gateway.funasr_connection import Decode, FunasrConnection
 from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
 from streamscribe.gateway.refusal import refuse
 from streamscribe.ports import Tenant
-from streamscribe.settings import LimitSettings
-from streamscribe.wire.dialect import Dialect
+from streamscribe.settings import GatewaySettings, LimitSettings
+from streamscribe.wire.dialects.funasr import FunasrDialect
+from streamscribe.wire.native import NativeDialect, native_options_from_query
 
 SUBPROTOCOLS = ("streamscribe", "binary")
 """Selected where offered, in this order; a client that offers none or others gets none."""
@@ -21,57 +24,71 @@ SUBPROTOCOLS = ("streamscribe", "binary")
 TRANSPORT = "streamscribe.transport"
 """The listener's extension of the ASGI scope: a `gateway.connection.Transport`."""
 
-ReadOptions = Callable[[Mapping[str, str]], SessionOptions]
-MakeDialect = Callable[[SessionOptions], Dialect]
-
 
 class WebSocketEndpoint:
-    """Accepts WebSockets of one protocol, after authentication.
+    """Accepts WebSockets after authentication: the native protocol's; FunASR's is a subclass.
 
     While draining only sessions that are here already may be resumed; all else is refused before it is accepted. What
     is wrong with the address is told in the protocol's own words, as a browser cannot read a refused handshake.
     """
 
-    def __init__(
-        self, hub: Hub, limits: LimitSettings, *, options: ReadOptions, dialect: MakeDialect, resumable: bool
-    ) -> None:
+    def __init__(self, hub: Hub, limits: LimitSettings) -> None:
         self._hub = hub
         self._limits = limits
-        self._options = options
-        self._dialect = dialect
-        self._resumable = resumable
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one WebSocket (ASGI)."""
         tenant: Tenant = scope["state"]["tenant"]
         params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        wanted = params.get("session_id", "") if self._resumable else ""
-        if self._hub.draining and not self._hub.is_known(tenant, wanted):
+        if self._hub.draining and not self._hub.is_known(tenant, params.get("session_id", "")):
             await refuse(scope, receive, send, Draining(retry_after_s=DRAINING_RETRY_S))
             return
         await receive()
         await send({"type": "websocket.accept", "subprotocol": _subprotocol(scope)})
-        error: StreamScribeError | None = None
-        session_id, options = None, SessionOptions()
+        session_id, options, error = None, SessionOptions(), None
         try:
-            session_id = _session_id(wanted)
-            options = self._options(params)
-        except StreamScribeError as caught:
+            session_id, options = self._read(params)
+        except BadRequest as caught:
             error = caught
-        connection = Connection(
-            self._hub,
-            tenant,
-            self._dialect(options),
-            options,
-            self._limits,
-            receive=receive,
-            send=send,
-            transport=_transport(scope),
-            resumable=self._resumable,
+        connection = self._connection(
+            tenant, options, receive=receive, send=send, transport=scope["extensions"][TRANSPORT]
         )
         if error is not None:
             connection.refuse(error)
         await connection.serve(session_id)
+
+    def _read(self, params: Mapping[str, str]) -> tuple[SessionId | None, SessionOptions]:
+        return _session_id(params.get("session_id", "")), native_options_from_query(params)
+
+    def _connection(self, tenant: Tenant, options: SessionOptions, **channel: Any) -> Connection:
+        return Connection(
+            self._hub, self._limits, tenant, options, dialect=NativeDialect(options), resumable=True, **channel
+        )
+
+
+class FunasrEndpoint(WebSocketEndpoint):
+    """Accepts WebSockets of FunASR's clients, whose addresses say nothing."""
+
+    def __init__(self, hub: Hub, limits: LimitSettings, gateway: GatewaySettings, decode: Decode) -> None:
+        super().__init__(hub, limits)
+        self._label = gateway.funasr_online_label
+        self._decode = decode
+
+    def _read(self, params: Mapping[str, str]) -> tuple[SessionId | None, SessionOptions]:
+        return None, SessionOptions()
+
+    def _connection(self, tenant: Tenant, options: SessionOptions, **channel: Any) -> Connection:
+        dialect = FunasrDialect(self._label)
+        return FunasrConnection(
+            self._hub,
+            self._limits,
+            tenant,
+            options,
+            dialect=dialect,
+            decode=self._decode,
+            resumable=False,
+            **channel,
+        )
 
 
 def _session_id(wanted: str) -> SessionId | None:
@@ -86,8 +103,3 @@ def _session_id(wanted: str) -> SessionId | None:
 def _subprotocol(scope: Scope) -> str | None:
     offered = scope.get("subprotocols", ())
     return next((name for name in SUBPROTOCOLS if name in offered), None)
-
-
-def _transport(scope: Scope) -> Transport:
-    transport: Transport = scope["extensions"][TRANSPORT]
-    return transport

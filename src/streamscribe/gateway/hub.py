@@ -56,7 +56,7 @@ class Hub:
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
         self._observer = observer
-        self._sessions: dict[tuple[TenantId, str], LiveSession] = {}
+        self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._by_bus_id: dict[SessionId, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
@@ -104,7 +104,7 @@ class Hub:
 
         Raises SessionNotFound, the same for an unknown id, another tenant's and a wrong token.
         """
-        live = self._sessions.get((tenant.tenant_id, message.session_id))
+        live = self.session(tenant.tenant_id, message.session_id)
         token = live.resume_token if live is not None else "-" * 32
         if not compare_digest(token.encode(), message.resume_token.encode()) or live is None:
             error = SessionNotFound()
@@ -116,6 +116,10 @@ class Hub:
     def is_known(self, tenant: Tenant, session_id: str) -> bool:
         """Whether the tenant has a session of this id here, with or without a connection."""
         return (tenant.tenant_id, session_id) in self._sessions
+
+    def session(self, tenant_id: str, session_id: str) -> LiveSession | None:
+        """A session by its tenant and id."""
+        return self._sessions.get((tenant_id, session_id))
 
     def deliver(self, event: WorkerEvent) -> None:
         """Brings a worker's event to its session; events of sessions that are over are dropped."""

@@ -98,7 +98,7 @@ class Listener:
         client has not read of its last results is lost."""
         try:
             async with asyncio.timeout(CLOSE_S):
-                while any(
+                while any(  # noqa: ASYNC110  uvicorn tells nobody when one goes
                     isinstance(connection, BoundedWebSocketProtocol)
                     for server in self._servers
                     for connection in server.server_state.connections

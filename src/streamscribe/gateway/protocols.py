@@ -144,6 +144,9 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         """Puts a close frame behind what was written, without waiting for a reader, and drops the peer soon after."""
         if self.close_sent or self.disconnected:
             return
+        if self.transport.is_closing():  # the peer closed, and reads no answer
+            self.transport.abort()
+            return
         self.conn.send_close(code, reason)
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True

@@ -1,0 +1,159 @@
+"""Reads a multipart form from the wire: its file goes to disk as it comes, counted; its fields are few and short."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from streamscribe.core.errors import BadRequest, TooLarge, UnsupportedFormat
+
+MAX_FIELDS = 200
+MAX_FIELD_BYTES = 2**16
+MAX_OVERHEAD_BYTES = 2**20
+"""What a form may have beyond its file: fields and boundaries."""
+_WRITE_BYTES = 2**20
+
+Receive = Callable[[], AsyncIterator[bytes]]
+
+
+@dataclass
+class Upload:
+    """A form that was read: its fields in order, and where its file lies until the upload is left."""
+
+    path: Path
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    has_file: bool = False
+
+
+@asynccontextmanager
+async def receive_upload(
+    body: AsyncIterator[bytes], *, content_type: str, content_length: int | None, max_file_bytes: int
+) -> AsyncIterator[Upload]:
+    """Gives the form of a request's body; its file is gone afterwards, whatever happens.
+
+    The file is only readable by this user, in a folder of its own. Raises BadRequest, TooLarge and, for a body that
+    is no form, UnsupportedFormat. Too large a `content_length` is refused before anything is read.
+    """
+    kind, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary")
+    if kind != b"multipart/form-data" or not boundary:
+        raise UnsupportedFormat("the body must be multipart/form-data with a boundary")
+    if content_length is not None and content_length > max_file_bytes + MAX_OVERHEAD_BYTES:
+        raise _too_large(max_file_bytes)
+    folder = await asyncio.to_thread(TemporaryDirectory, prefix="streamscribe-")
+    try:
+        upload = Upload(Path(folder.name) / "audio")
+        await _read(body, boundary, upload, max_file_bytes)
+        yield upload
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+
+
+async def _read(body: AsyncIterator[bytes], boundary: bytes, upload: Upload, max_file_bytes: int) -> None:
+    form = _Form(upload, max_file_bytes)
+    with await asyncio.to_thread(upload.path.open, "xb") as file:
+        try:
+            parser = MultipartParser(boundary, form.callbacks())
+            async for chunk in body:
+                parser.write(chunk)
+                if len(form.unwritten) >= _WRITE_BYTES:
+                    await asyncio.to_thread(form.write_out, file)
+        except MultipartParseError:
+            raise BadRequest("the form cannot be read") from None
+        await asyncio.to_thread(form.write_out, file)
+    if not form.complete:
+        raise BadRequest("the form is cut off")
+
+
+def _too_large(max_file_bytes: int) -> TooLarge:
+    return TooLarge(f"the file is larger than {max_file_bytes} bytes", field="file")
+
+
+class _Form:
+    """Takes what the parser finds. The first part called `file` is the file; other files are refused."""
+
+    def __init__(self, upload: Upload, max_file_bytes: int) -> None:
+        self._upload = upload
+        self._max_file_bytes = max_file_bytes
+        self._file_bytes = 0
+        self._overhead_bytes = 0
+        self._header = b""
+        self._disposition = b""
+        self._value = b""
+        self._name = ""
+        self._value_bytes = bytearray()
+        self._in_file = False
+        self.unwritten = bytearray()
+        self.complete = False
+
+    def callbacks(self) -> dict[str, Callable[..., None]]:
+        """For the parser, under its names."""
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": self._header_name,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._headers_end,
+            "on_part_data": self._data,
+            "on_part_end": self._end,
+            "on_end": self._finish,
+        }
+
+    def write_out(self, file: BinaryIO) -> None:
+        """Puts what has come of the file on disk; blocks."""
+        file.write(self.unwritten)
+        self.unwritten.clear()
+
+    def _begin(self) -> None:
+        self._header = self._value = self._disposition = b""
+        self._value_bytes.clear()
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._header += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _header_end(self) -> None:
+        if self._header.lower() == b"content-disposition":
+            self._disposition = self._value
+        self._header = self._value = b""
+
+    def _headers_end(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._name = options.get(b"name", b"").decode(errors="replace")
+        self._in_file = b"filename" in options or self._name == "file"
+        if self._in_file and (self._name != "file" or self._upload.has_file):
+            raise BadRequest("the form must hold one file, named file", field="file")
+        self._upload.has_file |= self._in_file
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._in_file:
+            self._file_bytes += end - start
+            if self._file_bytes > self._max_file_bytes:
+                raise _too_large(self._max_file_bytes)
+            self.unwritten += data[start:end]
+        else:
+            self._value_bytes += data[start:end]
+            if len(self._value_bytes) > MAX_FIELD_BYTES:
+                raise TooLarge(f"a field is longer than {MAX_FIELD_BYTES} bytes")
+
+    def _end(self) -> None:
+        if self._in_file:
+            return
+        if len(self._upload.fields) >= MAX_FIELDS:
+            raise TooLarge(f"the form has more than {MAX_FIELDS} fields")
+        try:
+            value = self._value_bytes.decode()
+        except UnicodeDecodeError:
+            raise BadRequest("the form's fields must be UTF-8") from None
+        self._upload.fields.append((self._name, value))
+
+    def _finish(self) -> None:
+        self.complete = True
