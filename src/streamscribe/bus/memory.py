@@ -104,13 +104,19 @@ class MemoryBus:
         self._drain(lane)
 
     def emit(self, event: WorkerEvent) -> None:
-        """Gives the event to the gateway before it returns."""
+        """Gives the event to the gateway before it returns; what goes wrong there is not the worker's."""
         if self._closed:
             return
         if isinstance(event, (Finished, Failed)):
             self._forget(event.session_id)
-        if self._to_gateway is not None:
+        if self._to_gateway is None:
+            return
+        try:
             self._to_gateway(event)
+        except Exception as error:  # noqa: BLE001 - the gateway's edge: its defect may not fail a worker's session
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a gateway failed to take an event", "exception": error}
+            )
 
     def attach_gateway(self, handler: EventHandler) -> None:
         """Gives `handler` each worker event from now on."""

@@ -1,0 +1,26 @@
+"""Work that may not be dropped waits where drafts are skipped."""
+
+import asyncio
+from collections.abc import Hashable
+from typing import TypeVar
+
+from streamscribe.core.batching import Priority
+from streamscribe.core.errors import Overloaded
+from streamscribe.models.replica import Replica
+
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+
+RETRY_S = 0.1
+"""A session that waits reads no more audio, so what waits for a retry is bounded by the number of sessions."""
+
+
+async def submit_patiently(
+    replica: Replica[Req, Res], request: Req, *, priority: Priority, audio_s: float, exclusive: Hashable = None
+) -> Res:
+    """`replica.submit`, again and again while the replica is overloaded."""
+    while True:
+        try:
+            return await replica.submit(request, priority=priority, audio_s=audio_s, exclusive=exclusive)
+        except Overloaded:
+            await asyncio.sleep(RETRY_S)

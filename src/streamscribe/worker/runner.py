@@ -1,0 +1,132 @@
+"""The worker: one task per session, each on its own, all owned by one group."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from streamscribe.core.errors import InternalError, StreamScribeError
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import (
+    AudioChunk,
+    Failed,
+    Finished,
+    Record,
+    SessionAbandoned,
+    SessionOpened,
+    WorkerEvent,
+)
+from streamscribe.models.pool import Models
+from streamscribe.observe.logs import get_logger
+from streamscribe.ports import Bus
+from streamscribe.settings import WorkerSettings
+from streamscribe.text.pipeline import TextPipeline
+from streamscribe.worker.budget import DraftBudget
+from streamscribe.worker.observer import WorkerObserver
+from streamscribe.worker.segment import StreamTools
+from streamscribe.worker.stream import Stream
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Owned:
+    """A session of this worker. What its inbox holds is bounded by the bus: it is not settled yet."""
+
+    opened: SessionOpened
+    inbox: asyncio.Queue[tuple[Record, float]] = field(default_factory=asyncio.Queue)
+    task: asyncio.Task[None] | None = None
+
+
+class Worker:
+    """Turns the records of all sessions of a bus into events.
+
+    A session that fails gets one `Failed` with a typed error and is forgotten; no other notices (law 8). An abandoned
+    one is cancelled with all it waits for, and says nothing more.
+    """
+
+    def __init__(
+        self, bus: Bus, models: Models, text: TextPipeline, settings: WorkerSettings, observer: WorkerObserver
+    ) -> None:
+        self._bus = bus
+        self._models = models
+        self._text = text
+        self._settings = settings
+        self._observer = observer
+        self._sessions: dict[SessionId, _Owned] = {}
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it has now."""
+        return len(self._sessions)
+
+    async def run(self) -> NoReturn:
+        """Works until cancelled."""
+        with ThreadPoolExecutor(1, thread_name_prefix="text") as executor:
+            budget = DraftBudget(self._settings.partial_interval_ms / 1000)
+            tools = StreamTools(self._models, self._text, executor, self._settings, self._observer, budget)
+            async with asyncio.TaskGroup() as tasks:
+                self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))
+                await asyncio.get_running_loop().create_future()
+        raise AssertionError("a future that nobody sets ends by cancellation only")
+
+    def _accept(self, record: Record, tasks: asyncio.TaskGroup, tools: StreamTools) -> None:
+        owned = self._sessions.get(record.session_id)
+        if owned is not None and isinstance(record, SessionAbandoned):
+            self._forget(owned)
+            if owned.task is not None:
+                owned.task.cancel()
+        elif owned is not None:
+            owned.inbox.put_nowait((record, asyncio.get_running_loop().time()))
+        elif isinstance(record, SessionOpened):
+            owned = self._sessions[record.session_id] = _Owned(record)
+            owned.task = tasks.create_task(self._own(owned, tools), name=f"session-{record.session_id}")
+            self._observer.stream_opened(record.tenant_id)
+            self._count()
+
+    async def _own(self, owned: _Owned, tools: StreamTools) -> None:
+        try:
+            self._tell(owned, await self._work(owned, tools))
+        except Exception as error:  # noqa: BLE001 - the session's edge: whatever it was, it is this session's alone
+            self._tell(owned, Failed(owned.opened.session_id, _typed(owned.opened, error)))
+        finally:
+            self._forget(owned)
+
+    async def _work(self, owned: _Owned, tools: StreamTools) -> Finished:
+        session_id = owned.opened.session_id
+        async with asyncio.TaskGroup() as tasks:
+            stream = Stream(owned.opened, tools, tasks, lambda event: self._tell(owned, event))
+            self._bus.settle(session_id, 0)
+            while not stream.ended:
+                record, arrived = await owned.inbox.get()
+                await stream.handle(record, arrived)
+                self._bus.settle(session_id, len(record.data) if isinstance(record, AudioChunk) else 0)
+        return Finished(session_id, stream.audio_ms)
+
+    def _tell(self, owned: _Owned, event: WorkerEvent) -> None:
+        """Sends an event of a session that is still ours."""
+        if self._sessions.get(event.session_id) is owned:
+            self._bus.emit(event)
+
+    def _forget(self, owned: _Owned) -> None:
+        if self._sessions.get(owned.opened.session_id) is owned:
+            del self._sessions[owned.opened.session_id]
+            self._observer.stream_closed(owned.opened.tenant_id)
+            self._count()
+
+    def _count(self) -> None:
+        """A model step waits for others only while there are others."""
+        self._models.vad_replica.population = len(self._sessions)
+        self._models.recognizer_replica.population = len(self._sessions)
+
+
+def _typed(opened: SessionOpened, error: BaseException) -> StreamScribeError:
+    """The error to tell; a defect of ours is logged here and told without its details."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next((e for e in error.exceptions if isinstance(e, StreamScribeError)), error.exceptions[0])
+    log = _log.bind(session_id=opened.session_id, trace_id=opened.trace_id)
+    if isinstance(error, StreamScribeError):
+        log.warning("session_failed", code=error.code)
+        return error
+    log.error("session_failed", code=InternalError.code, exc_info=error)
+    return InternalError()

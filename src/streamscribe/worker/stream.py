@@ -1,0 +1,156 @@
+"""One session: its records in order to voice, segments, partials and finals."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from streamscribe.audio.pcm import PcmReader
+from streamscribe.core.audio import to_ms
+from streamscribe.core.endpoint import Effect, SegmentClosed, SegmentOpened
+from streamscribe.core.intake import DUPLICATE, Intake
+from streamscribe.core.options import Mode
+from streamscribe.core.partial_window import PartialWindow
+from streamscribe.core.records import (
+    AudioChunk,
+    AudioEnded,
+    Flushed,
+    FlushRequested,
+    HotwordsUpdated,
+    Progress,
+    Record,
+    SessionOpened,
+)
+from streamscribe.models.ports import Samples
+from streamscribe.worker.channel import Channel
+from streamscribe.worker.finals import Finals
+from streamscribe.worker.partials import Drafts
+from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
+from streamscribe.worker.teller import Teller
+
+_PIECES_PER_S = 10
+PROGRESS_S = 1.0
+
+
+class Stream:
+    """Hears a session's audio block by block, channel after channel, so that packet sizes change nothing (law 4).
+
+    `tasks` owns its decodes: leaving the group waits for the last final, and one that fails ends the stream. What is
+    in memory is bounded by the longest segment, and one more for each pending final (law 7).
+    """
+
+    def __init__(self, opened: SessionOpened, tools: StreamTools, tasks: asyncio.TaskGroup, emit: Emit) -> None:
+        options = opened.options
+        self.ended = False
+        self._session_id = opened.session_id
+        self._settings = tools.settings
+        self._emit = emit
+        self._loop = asyncio.get_running_loop()
+        self._intake = Intake[Record](window=0, window_bytes=0, gap_timeout_s=0, firsts=(0,))
+        self._intake.offer(opened.index, opened, 0, 0)
+        self._reader = PcmReader(options.audio)
+        self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
+        self._hotwords = options.hotwords
+        self._channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
+        self._teller = Teller(opened, emit, tools.observer, last_pass=1 if options.mode is Mode.ONLINE else 2)
+        self._finals = Finals(options, tools, tasks, self._teller)
+        self._drafts = None if options.mode is Mode.OFFLINE else Drafts(options, tools, tasks, self._teller)
+        self._arrived_s = self._progress_s = self._loop.time()
+
+    @property
+    def audio_ms(self) -> int:
+        """How much audio was processed."""
+        return to_ms(self._channels[0].track.heard)
+
+    async def handle(self, record: Record, arrived_s: float) -> None:
+        """Processes the next record, or drops it as a repetition; raises SequenceGap when one is missing."""
+        self._arrived_s = arrived_s
+        offered = self._intake.offer(record.index, record, 0, arrived_s)
+        if isinstance(offered, Exception):
+            raise offered
+        if offered is DUPLICATE:
+            return
+        match record:
+            case AudioChunk():
+                await self._hear_chunk(record)
+            case FlushRequested():
+                await self._flush(record.marker)
+            case HotwordsUpdated():
+                self._hotwords = record.hotwords
+            case AudioEnded():
+                await self._end()
+
+    async def _hear_chunk(self, chunk: AudioChunk) -> None:
+        """Piece by piece, so that a large message does not hold up the event loop."""
+        data, size = chunk.data, self._piece_bytes
+        for at in range(0, len(data), size):
+            await self._hear(self._reader.read(data[at : at + size]))
+        self._teller.sequence = chunk.sequence
+        self._tell_progress()
+
+    async def _hear(self, samples: Sequence[Samples]) -> None:
+        received = [channel.track.receive(one) for channel, one in zip(self._channels, samples, strict=True)]
+        for blocks in zip(*received, strict=True):
+            await self._hear_blocks(blocks)
+
+    async def _hear_blocks(self, blocks: Iterable[Samples], *, last: bool = False) -> None:
+        """One block of each channel."""
+        await self._finals.room()
+        for channel, block in zip(self._channels, blocks, strict=True):
+            changes = await channel.hear(block, last=last)
+            await self._perform(channel, channel.endpointer.advance(channel.track.heard, changes))
+        if self._drafts is not None:
+            open_segments = [(c.segment, c.track) for c in self._channels if c.segment is not None]
+            if open_segments:
+                self._drafts.consider(open_segments)
+
+    async def _flush(self, marker: str) -> None:
+        """Closes what is open behind the last sample received, though it may not fill a block."""
+        for channel in self._channels:
+            await self._perform(channel, channel.endpointer.flush(channel.track.received))
+        await self._finals.then(lambda: self._emit(Flushed(self._session_id, marker)))
+
+    async def _end(self) -> None:
+        await self._hear(self._reader.flush())
+        await self._hear_blocks([channel.track.last_block() for channel in self._channels], last=True)
+        for channel in self._channels:
+            await self._perform(channel, channel.endpointer.end(channel.track.heard))
+        self.ended = True
+
+    async def _perform(self, channel: Channel, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case SegmentOpened():
+                    channel.segment = self._open(channel, effect)
+                case SegmentClosed():
+                    await self._close(channel, effect)
+        channel.forget()
+
+    def _open(self, channel: Channel, opened: SegmentOpened) -> Segment:
+        return Segment(
+            id=self._teller.transcript.open_segment(channel.index, to_ms(opened.start)),
+            channel=channel.index,
+            start=opened.start,
+            audio_start=opened.audio_start,
+            hotwords=self._hotwords,
+            voice_began_s=self._when(channel, opened.start),
+            drafted=opened.start,
+            window=PartialWindow(to_ms(opened.audio_start), self._settings.partial_window_ms),
+        )
+
+    async def _close(self, channel: Channel, closed: SegmentClosed) -> None:
+        segment, channel.segment = channel.segment, None
+        if segment is None:
+            raise AssertionError("what closes was open")
+        if self._drafts is not None:
+            self._drafts.closed(segment)
+        samples = channel.track.cut(closed.audio_start, closed.audio_end)
+        await self._finals.add(segment, closed, samples, self._when(channel, closed.end))
+
+    def _when(self, channel: Channel, at: int) -> float:
+        """When a sample came, by the event loop's clock: so long before the newest, which has just come."""
+        return self._arrived_s - seconds(channel.track.heard - at)
+
+    def _tell_progress(self) -> None:
+        now_s = self._loop.time()
+        if now_s - self._progress_s >= PROGRESS_S:
+            self._progress_s = now_s
+            self._emit(Progress(self._session_id, self.audio_ms))

@@ -1,0 +1,224 @@
+"""A worker on the in-memory bus with the fake models, and the audio to feed it."""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import repeat
+
+import numpy as np
+
+from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.audio import AudioFormat
+from streamscribe.core.batching import BatchPolicy
+from streamscribe.core.ids import SessionId, TenantId, TraceId
+from streamscribe.core.options import Hotword, Mode, SessionOptions
+from streamscribe.core.records import (
+    AudioChunk,
+    AudioEnded,
+    Failed,
+    Finished,
+    Flushed,
+    FlushRequested,
+    HotwordsUpdated,
+    Recognised,
+    SessionAbandoned,
+    SessionOpened,
+    WorkerEvent,
+)
+from streamscribe.core.results import Result
+from streamscribe.models.fake.recognizer import FakeRecognizer
+from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
+from streamscribe.models.pool import Models
+from streamscribe.models.ports import Hypothesis, SegmentRecognizer, SegmentRequest, VadRequest, VoiceEvent
+from streamscribe.models.replica import Replica
+from streamscribe.settings import WorkerSettings
+from streamscribe.text.pipeline import TextPipeline
+from streamscribe.worker.runner import Worker
+
+OFFLINE = SessionOptions(mode=Mode.OFFLINE)
+PACKETS = (7, 160, 960, 9600, 100_000)
+
+
+def voice(ms: int, seed: int) -> bytes:
+    """Loud noise; each seed says something else to the fake recogniser."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(-8000, 8000, ms * 16, dtype=np.int16).astype("<i2").tobytes()
+
+
+def silence(ms: int) -> bytes:
+    return bytes(ms * 32)
+
+
+def speech(seed: int, *voices_ms: int, pause_ms: int = 1200) -> bytes:
+    """Voices with pauses around them."""
+    parts = [silence(pause_ms)]
+    for index, ms in enumerate(voices_ms):
+        parts += [voice(ms, seed * 1000 + index), silence(pause_ms)]
+    return b"".join(parts)
+
+
+def stereo(left: bytes, right: bytes) -> bytes:
+    pair = [np.frombuffer(side, "<i2") for side in (left, right)]
+    return np.stack(pair, axis=1).astype("<i2").tobytes()
+
+
+def packets(data: bytes, sizes: int | Iterable[int], sample_bytes: int = 2) -> Iterable[bytes]:
+    """`data` in packets of so many samples."""
+    each = repeat(sizes) if isinstance(sizes, int) else iter(sizes)
+    at = 0
+    while at < len(data):
+        size = next(each) * sample_bytes
+        yield data[at : at + size]
+        at += size
+
+
+def replica_of(recognizer: SegmentRecognizer, policy: BatchPolicy | None = None) -> Replica[SegmentRequest, Hypothesis]:
+    return Replica("fake", recognizer.recognize, policy=policy or BatchPolicy(wait_ms=1), on_step=lambda report: None)
+
+
+def fake_models(
+    recognizer: SegmentRecognizer | None = None, policy: BatchPolicy | None = None, cost_ms: float = 0
+) -> Models:
+    vad = FakeVoiceActivityDetector()
+    recognizer = recognizer or FakeRecognizer(cost_ms)
+    vad_replica: Replica[VadRequest, tuple[VoiceEvent, ...]] = Replica(
+        "vad", vad.step, policy=BatchPolicy(max_batch_size=64, wait_ms=1), on_step=lambda report: None
+    )
+    return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
+
+
+@dataclass
+class Recorder:
+    """A worker's observer that keeps what it is told."""
+
+    facts: list[tuple[str, tuple[object, ...]]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self.facts.append((name, arguments))
+
+    def of(self, name: str) -> list[tuple[object, ...]]:
+        return [arguments for fact, arguments in self.facts if fact == name]
+
+
+class Rig:
+    """Speaks for the gateway: numbers the records, collects the events."""
+
+    def __init__(self, bus: MemoryBus, worker: Worker, models: Models, observer: Recorder) -> None:
+        self.bus = bus
+        self.worker = worker
+        self.models = models
+        self.observer = observer
+        self.events: dict[str, list[WorkerEvent]] = defaultdict(list)
+        self._next: dict[str, int] = defaultdict(int)
+        self._changed = asyncio.Event()
+        bus.attach_gateway(self._collect)
+
+    def _collect(self, event: WorkerEvent) -> None:
+        self.events[event.session_id].append(event)
+        self._changed.set()
+
+    def index(self, name: str) -> int:
+        self._next[name] += 1
+        return self._next[name] - 1
+
+    async def open(self, name: str, options: SessionOptions | None = None) -> None:
+        await self.bus.publish(
+            SessionOpened(
+                SessionId(name), self.index(name), TenantId("default"), TraceId("t"), options or SessionOptions()
+            )
+        )
+
+    async def send(self, name: str, data: bytes, sizes: int | Iterable[int] = 1600) -> None:
+        for packet in packets(data, sizes):
+            index = self.index(name)
+            await self.bus.publish(AudioChunk(SessionId(name), index, index - 1, packet))
+
+    async def flush(self, name: str, marker: str) -> None:
+        await self.bus.publish(FlushRequested(SessionId(name), self.index(name), marker))
+
+    async def update(self, name: str, *phrases: str) -> None:
+        hotwords = tuple(Hotword(phrase) for phrase in phrases)
+        await self.bus.publish(HotwordsUpdated(SessionId(name), self.index(name), hotwords))
+
+    async def end(self, name: str) -> None:
+        await self.bus.publish(AudioEnded(SessionId(name), self.index(name)))
+
+    async def abandon(self, name: str) -> None:
+        await self.bus.publish(SessionAbandoned(SessionId(name), self.index(name)))
+
+    async def until(self, name: str, is_it: Callable[[WorkerEvent], bool]) -> WorkerEvent:
+        """The first event of a session that is meant."""
+        while True:
+            for event in self.events[name]:
+                if is_it(event):
+                    return event
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def over(self, name: str) -> WorkerEvent:
+        return await self.until(name, lambda event: isinstance(event, Finished | Failed))
+
+    async def flushed(self, name: str, marker: str) -> WorkerEvent:
+        return await self.until(name, lambda event: isinstance(event, Flushed) and event.marker == marker)
+
+    async def transcribe(
+        self, name: str, data: bytes, options: SessionOptions | None = None, sizes: int | Iterable[int] = 1600
+    ) -> list[Result]:
+        """The finals of a whole session."""
+        await self.open(name, options)
+        await self.send(name, data, sizes)
+        await self.end(name)
+        last = await self.over(name)
+        assert isinstance(last, Finished), last
+        return self.finals(name)
+
+    def results(self, name: str) -> list[Result]:
+        return [event.result for event in self.events[name] if isinstance(event, Recognised)]
+
+    def finals(self, name: str) -> list[Result]:
+        return [result for result in self.results(name) if result.is_final]
+
+    def partials(self, name: str) -> list[Result]:
+        return [result for result in self.results(name) if not result.is_final]
+
+
+@asynccontextmanager
+async def rig(
+    models: Models | None = None, *, max_backlog_s: float = 5, settings: WorkerSettings | None = None
+) -> AsyncIterator[Rig]:
+    """A worker at work; at the end it is stopped, and every ledger must hold."""
+    models = models or fake_models()
+    models.start()
+    bus = MemoryBus(max_backlog_s)
+    observer = Recorder()
+    worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer)
+    running = asyncio.ensure_future(worker.run())
+    try:
+        yield Rig(bus, worker, models, observer)
+        bus.check_integrity()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await bus.close()
+        models.close()
+
+
+def random_sizes(seed: int, most: int = 8000) -> Iterable[int]:
+    rng = random.Random(seed)
+    while True:
+        yield rng.randrange(1, most)
+
+
+def said(results: Sequence[Result]) -> list[tuple[object, ...]]:
+    """What must not depend on packet sizes, batch mates or timing."""
+    return [
+        (r.segment_id, r.channel, r.pass_, r.text, r.start_ms, r.end_ms, r.words, r.confidence, r.language)
+        for r in results
+    ]
+
+
+TEXT = TextPipeline()
