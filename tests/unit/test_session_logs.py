@@ -72,10 +72,10 @@ def test_a_resume_gets_what_it_lacks_in_order_of_versions() -> None:
     assert log.since(4) == []
 
 
-def test_of_partials_the_newest_of_each_channel_is_kept_until_its_final() -> None:
+def test_of_partials_the_newest_of_each_segment_is_kept_until_its_final() -> None:
     log = ResultLog(10_000)
-    for version, channel in ((1, 0), (2, 1), (3, 0)):
-        log.add(result(version, segment=channel, channel=channel))
+    for version, segment in ((1, 0), (2, 1), (3, 0)):
+        log.add(result(version, segment=segment))
     assert [item.version for item in log.since(0) or []] == [2, 3]
     log.add(result(4, segment=0, final=True))
     assert [item.version for item in log.since(0) or []] == [2, 4]
@@ -88,6 +88,14 @@ def test_the_oldest_finals_leave_when_the_bytes_are_used_up_and_are_then_missed(
         log.check_integrity()
     assert log.since(0) is None
     assert [item.version for item in log.since(1) or []] == [2, 3]
+
+
+def test_law_7_partials_that_never_get_a_final_are_bounded() -> None:
+    log = ResultLog(10_000)
+    for version in range(1, 100):
+        log.add(result(version, segment=version))
+    log.check_integrity()
+    assert [item.version for item in log.since(0) or []] == list(range(84, 100))
 
 
 def test_a_version_that_was_never_told_cannot_be_resumed_from() -> None:

@@ -8,6 +8,9 @@ from streamscribe.core.results import Result
 _REMEMBERED_FINALS = 1024
 """Segments are opened in order and few are open at once, so an older one is closed for good."""
 
+_KEPT_PARTIALS = 16
+"""More segments than are ever open at once; a partial is lossy, so losing one is no harm."""
+
 _RESULT_BYTES = 200
 _WORD_BYTES = 120
 _CHAR_BYTES = 4
@@ -21,8 +24,8 @@ def size_of(result: Result) -> int:
 class ResultLog:
     """Keeps law 3 on the client's side of the bus, and what a resume must send again.
 
-    Finals are kept up to `max_bytes`, the oldest are dropped first; of partials only the newest of each channel, as
-    a client overwrites them anyway.
+    Finals are kept up to `max_bytes`, the oldest are dropped first; of partials only the newest of each segment that
+    has no final yet, as a client overwrites them anyway.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -48,7 +51,10 @@ class ResultLog:
         if result.is_final:
             self._keep(result)
         else:
-            self._partials[result.channel] = result
+            self._partials.pop(result.segment_id, None)
+            self._partials[result.segment_id] = result
+            if len(self._partials) > _KEPT_PARTIALS:
+                del self._partials[next(iter(self._partials))]
         return True
 
     def _may_follow(self, result: Result) -> bool:
@@ -57,9 +63,7 @@ class ResultLog:
         return result.segment_id > self._closed_up_to
 
     def _keep(self, result: Result) -> None:
-        partial = self._partials.get(result.channel)
-        if partial is not None and partial.segment_id == result.segment_id:
-            del self._partials[result.channel]
+        self._partials.pop(result.segment_id, None)
         self._final_pass[result.segment_id] = result.pass_
         if len(self._final_pass) > _REMEMBERED_FINALS:
             oldest = next(iter(self._final_pass))
@@ -89,3 +93,5 @@ class ResultLog:
         ensure(versions == sorted(set(versions)), "versions grow")
         ensure(all(self._dropped_version < v <= self._last_version for v in versions), "dropped < kept <= last")
         ensure(len(self._final_pass) <= _REMEMBERED_FINALS, "remembered finals are bounded")
+        ensure(len(self._partials) <= _KEPT_PARTIALS, "kept partials are bounded")
+        ensure(self._partials.keys().isdisjoint(self._final_pass), "no partial is kept beside its final")
