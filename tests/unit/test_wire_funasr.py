@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.core.errors import BadRequest, QuotaExceeded, TooLarge, UnsupportedFormat
+from streamscribe.core.errors import AudioTooLong, BadRequest, QuotaExceeded, TooLarge, UnsupportedFormat
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.messages import (
     Audio,
@@ -368,10 +368,16 @@ def test_an_error_after_the_end_loses_no_sentence_and_fails_the_acknowledgement(
     dialect = talk()
     dialect.decode_text('{"is_speaking":false,"is_end":true}')
     told(dialect, result("one", final=True, pass_=2))
-    sentence, error, ack = told(dialect, ErrorSent(QuotaExceeded()))
-    assert (sentence["text"], sentence["is_final"]) == ("one", False)
-    assert (error["text"], error["is_final"]) == ("", True)
+    last, ack = told(dialect, ErrorSent(QuotaExceeded()))
+    assert (last["text"], last["is_final"], last["error"]["code"]) == ("one", True, "quota_exceeded")
     assert (ack["is_end"], ack["is_final"], ack["error"]) == (True, False, "tenant session quota exceeded")
+
+
+def test_an_offline_session_that_was_too_long_gives_its_text_with_the_error():
+    dialect = talk("offline")
+    told(dialect, result("one", final=True))
+    (last,) = told(dialect, ErrorSent(AudioTooLong()))
+    assert (last["text"], last["is_final"], last["error"]["code"]) == ("one", True, "audio_too_long")
 
 
 def test_a_close_before_any_audio_says_nothing():
@@ -480,19 +486,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = [
-    "mode",
-    "wav_name",
-    "wav_format",
-    "is_speaking",
-    "is_finished",
-    "is_end",
-    "chunk_size",
-    "audio_fs",
-    "hotwords",
-    "itn",
-    "svs_lang",
-]
+FIELDS = ["mode", "wav_name", "wav_format", "is_speaking", "is_finished", "is_end", "audio_fs", "hotwords", "itn"]
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=5))

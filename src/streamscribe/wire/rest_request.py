@@ -22,7 +22,7 @@ from streamscribe.wire.fields import parse_language
 
 MAX_PROMPT_CHARS = 4096
 _NAME = re.compile(r"(\w+)((?:\[\w*\])*)\Z")
-_PHRASE_ENDS = re.compile(r"[,;，、；。.!?！？\n]+")
+_PHRASE_ENDS = re.compile(r"[,;，、；。！？\n]|[.!?](?=\s|\Z)")
 _MIN_SILENCE_MS, _MAX_SILENCE_MS = 100, 6000
 _TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
 

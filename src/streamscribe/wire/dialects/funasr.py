@@ -160,38 +160,32 @@ class FunasrDialect:
         return self._encode(ready)
 
     def _close(self) -> list[str]:
-        """The last message, and behind it the acknowledgement where one was asked for."""
-        if self._utterance is None or self._failed:
-            self._begin_anew()
-            return []
-        utterance, self.finalizing = self._utterance, True
-        texts = self._say(utterance.close())
-        last = self._held or utterance.blank()
-        last.is_final = True
-        texts += self._encode([last])
-        if self._wants_end_ack:
-            ack = utterance.blank()
-            ack.is_final = ack.is_end = True
-            texts += self._encode([ack])
+        """The last message of the utterance; the next one may follow."""
+        texts = [] if self._utterance is None or self._failed else self._conclude(self._utterance, None)
+        answered = bool(texts) or self._answered
         self._begin_anew()
-        self._answered = True
+        self._answered = answered
         return texts
 
     def _fail(self, error: StreamScribeError) -> list[str]:
-        """One message with the error; who waits for an acknowledgement learns there that there was no success."""
-        utterance = self._utterance or self._new_utterance()
-        texts = [] if self._held is None else self._encode([self._held])
-        self._held, self._failed = None, True
-        told = utterance.blank()
-        told.is_final = True
-        told.error = ErrorFields(error.code, error.message)
-        texts += self._encode([told])
-        if self._wants_end_ack:
-            ack = utterance.blank()
-            ack.is_end = True
-            ack.error = error.message
-            texts += self._encode([ack])
+        """The last message, with the error; what had been recognised is not lost by it."""
+        texts = self._conclude(self._utterance or self._new_utterance(), error)
+        self._failed = True
         return texts
+
+    def _conclude(self, utterance: Utterance, error: StreamScribeError | None) -> list[str]:
+        """All that is owed, its last message final; behind it the acknowledgement where one was asked for."""
+        owed = ([] if self._held is None else [self._held]) + utterance.close()
+        self._held = None
+        last = owed[-1] if owed else utterance.blank()
+        last.is_final = True
+        ack = utterance.blank()
+        ack.is_end = True
+        ack.is_final = error is None
+        if error is not None:
+            last.error = ErrorFields(error.code, error.message)
+            ack.error = error.message
+        return self._encode([*owed[:-1], last, *([ack] if self._wants_end_ack else [])])
 
     def _encode(self, messages: list[FunasrMessage]) -> list[str]:
         if messages and self._warning is not None:
