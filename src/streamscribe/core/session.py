@@ -12,7 +12,6 @@ the same from the client's side. The laws kept here:
 8. A failure ends this session with a typed error and harms no other.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -50,11 +49,10 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_table import Stage, Step, next_stage
+from streamscribe.core.session_timers import Alarm, SessionTimers
 from streamscribe.core.uplink import Uplink
 
 HEARTBEAT_INTERVAL_S = 1.0
-
-_Alarm = tuple[float, Callable[[float], list[Effect]]]
 
 
 class Session:
@@ -72,7 +70,7 @@ class Session:
         self._told_late_audio = False
         self._closing_error: StreamScribeError | None = None
         self._outcome: r.Finished | r.Failed | None = None
-        self._created_at = self._active_at = self._progress_at = self._lost_at = now
+        self._timers = SessionTimers(limits, now)
         self._heartbeat_at = now - HEARTBEAT_INTERVAL_S
 
     @property
@@ -87,7 +85,7 @@ class Session:
 
     def open(self, now: float) -> list[Effect]:
         """Greets the client: the first effects of a session."""
-        self._active_at = now
+        self._timers.heard_at = now
         limits = self._limits
         greeting = m.Connected(
             session_id=self._identity.session_id,
@@ -111,10 +109,10 @@ class Session:
         if isinstance(event, SessionMessage):
             if self._stage is Stage.DETACHED:  # the last words of a connection that has been given up
                 return []
-            self._active_at = now
+            self._timers.heard_at = now
             return self._hear(event, now)
         if isinstance(event, r.WorkerEvent):
-            self._progress_at = now
+            self._timers.progress_at = now
             return self._learn(event, now)
         return self._obey(event, now)
 
@@ -192,7 +190,7 @@ class Session:
             return self._close(Step.END, audio_ms=0)
         self._ended = True
         self._told_late_audio = error is not None
-        self._progress_at = now
+        self._timers.progress_at = now
         self._go(Step.END)
         return [self._uplink.end()]
 
@@ -237,7 +235,7 @@ class Session:
     def _obey(self, event: ShellEvent, now: float) -> list[Effect]:
         match event:
             case Durable(index=index):
-                self._active_at = now
+                self._timers.heard_at = now
                 acks = self._uplink.confirm(index)
                 return [] if self._stage is Stage.DETACHED else acks
             case Tick():
@@ -255,15 +253,15 @@ class Session:
     def _lose(self, now: float) -> list[Effect]:
         if self._stage is Stage.DETACHED:
             return []
-        self._lost_at = now
+        self._timers.lost_at = now
         self._uplink.forget_held()
         self._go(Step.LOSE)
-        return [Release()] if self._over() else []
+        return [Release()] if self._stage is Stage.CLOSED else []
 
     def _resume(self, event: ConnectionResumed, now: float) -> list[Effect]:
-        late = self._stage is Stage.DETACHED and now > self._lost_at + self._limits.resume_window_s
+        late = self._stage is Stage.DETACHED and self._timers.window_is_over(now)
         self._go(Step.RESUME_ENDED if self._ended else Step.RESUME)
-        self._active_at = now
+        self._timers.heard_at = now
         self._uplink.forget_held()
         missed = self._results.since(event.last_version)
         if late or missed is None or not self._uplink.has_acked(event.last_acked_sequence):
@@ -296,9 +294,6 @@ class Session:
         self._go(step)
         return [*effects, Release()]
 
-    def _over(self) -> bool:
-        return self._stage is Stage.CLOSED
-
     def _go(self, step: Step) -> None:
         self._stage = next_stage(self._stage, step)
 
@@ -314,62 +309,28 @@ class Session:
     # Time.
 
     def next_timer(self) -> float | None:
-        """The time at which a `Tick` is wanted; None once the session is over."""
-        return min((at for at, _ in self._alarms()), default=None)
+        """The time at which a `Tick` is wanted; None while nothing is waited for."""
+        earliest = self._timers.earliest(self._stage, self._uplink)
+        return None if earliest is None else earliest[0]
 
     def _tick(self, now: float) -> list[Effect]:
-        due = [alarm for alarm in self._alarms() if alarm[0] <= now]
-        if not due:
-            return []
-        _, ring = min(due, key=lambda alarm: alarm[0])
-        return ring(now)
+        earliest = self._timers.earliest(self._stage, self._uplink)
+        return self._ring(earliest[1], now) if earliest is not None and earliest[0] <= now else []
 
-    def _alarms(self) -> list[_Alarm]:
-        """Every deadline of this stage, and what it brings; O(1), as it is asked for after each event."""
-        limits = self._limits
-        match self._stage:
-            case Stage.CREATED:
-                no_audio_at = self._created_at + limits.first_audio_timeout_s
-                return [(no_audio_at, self._on_no_audio), *self._client_alarms()]
-            case Stage.STREAMING:
-                return self._client_alarms()
-            case Stage.FINALIZING:
-                return [(self._progress_at + limits.finalize_timeout_s, self._on_no_finals)]
-            case Stage.DETACHED:
-                return [(self._lost_at + limits.resume_window_s, self._on_nobody)]
-            case Stage.CLOSED:
-                return []
-        assert_never(self._stage)
-
-    def _client_alarms(self) -> list[_Alarm]:
-        alarms: list[_Alarm] = []
-        if self._uplink.settled:  # a client that is not read, for pace or backlog, is not idle
-            idle_since = max(self._active_at, self._uplink.paused_until)
-            alarms.append((idle_since + self._limits.idle_timeout_s, self._on_idle))
-        if self.options.live:  # how long a file takes is our doing
-            alarms.append((self._created_at + self._limits.max_session_s, self._on_too_long))
-        gap_at = self._uplink.next_timer()
-        if gap_at is not None:
-            alarms.append((gap_at, self._on_gap))
-        return alarms
-
-    def _on_no_audio(self, now: float) -> list[Effect]:
-        return self._fail(Timeout(f"no audio came for {self._limits.first_audio_timeout_s:g} s"))
-
-    def _on_idle(self, now: float) -> list[Effect]:
-        return self._fail(Timeout(f"nothing came for {self._limits.idle_timeout_s:g} s"))
-
-    def _on_too_long(self, now: float) -> list[Effect]:
-        return self._end(now, self._uplink.too_long())
-
-    def _on_gap(self, now: float) -> list[Effect]:
-        return self._break_off(self._uplink.gap(), now)
-
-    def _on_no_finals(self, now: float) -> list[Effect]:
-        return self._fail(FinalizationTimeout())
-
-    def _on_nobody(self, now: float) -> list[Effect]:
-        return self._fail(SessionNotFound())
+    def _ring(self, alarm: Alarm, now: float) -> list[Effect]:
+        match alarm:
+            case Alarm.NO_AUDIO:
+                return self._fail(Timeout(f"no audio came for {self._limits.first_audio_timeout_s:g} s"))
+            case Alarm.IDLE:
+                return self._fail(Timeout(f"nothing came for {self._limits.idle_timeout_s:g} s"))
+            case Alarm.TOO_LONG:
+                return self._end(now, self._uplink.too_long())
+            case Alarm.GAP:
+                return self._break_off(self._uplink.gap(), now)
+            case Alarm.NO_FINALS:
+                return self._fail(FinalizationTimeout())
+            case Alarm.NOBODY:
+                return self._fail(SessionNotFound())
 
     def check_integrity(self) -> None:
         """The equations of the parts, and: a stage after CREATED and nothing published exclude each other."""

@@ -1,0 +1,67 @@
+"""The deadlines of a session: what each stage waits for, how long, and what the waiting means when it is over."""
+
+from enum import Enum, auto
+
+from streamscribe.core.session_io import SessionLimits
+from streamscribe.core.session_table import Stage
+from streamscribe.core.uplink import Uplink
+
+
+class Alarm(Enum):
+    """What has not come in time."""
+
+    NO_AUDIO = auto()
+    IDLE = auto()
+    TOO_LONG = auto()
+    GAP = auto()
+    NO_FINALS = auto()
+    NOBODY = auto()
+
+
+class SessionTimers:
+    """Remembers when something last came. Each question is O(1): it is asked after every event of the session."""
+
+    def __init__(self, limits: SessionLimits, now: float) -> None:
+        self._limits = limits
+        self._created_at = now
+        self.heard_at = now
+        """When the client last spoke, or could have spoken but for us."""
+        self.progress_at = now
+        """When the worker last spoke, or was told of the end."""
+        self.lost_at = now
+        """When the connection was lost."""
+
+    def earliest(self, stage: Stage, uplink: Uplink) -> tuple[float, Alarm] | None:
+        """The next deadline of a session in this stage."""
+        return min(self._deadlines(stage, uplink), key=lambda deadline: deadline[0], default=None)
+
+    def window_is_over(self, now: float) -> bool:
+        """Whether a lost connection can no longer be resumed."""
+        return now > self.lost_at + self._limits.resume_window_s
+
+    def _deadlines(self, stage: Stage, uplink: Uplink) -> list[tuple[float, Alarm]]:
+        limits = self._limits
+        match stage:
+            case Stage.CREATED:
+                first_audio = (self._created_at + limits.first_audio_timeout_s, Alarm.NO_AUDIO)
+                return [first_audio, *self._while_reading(uplink)]
+            case Stage.STREAMING:
+                return self._while_reading(uplink)
+            case Stage.FINALIZING:
+                return [(self.progress_at + limits.finalize_timeout_s, Alarm.NO_FINALS)]
+            case Stage.DETACHED:
+                return [(self.lost_at + limits.resume_window_s, Alarm.NOBODY)]
+            case Stage.CLOSED:
+                return []
+
+    def _while_reading(self, uplink: Uplink) -> list[tuple[float, Alarm]]:
+        deadlines: list[tuple[float, Alarm]] = []
+        if uplink.settled:  # a client that is not read, for pace or backlog, is not idle
+            idle_since = max(self.heard_at, uplink.paused_until)
+            deadlines.append((idle_since + self._limits.idle_timeout_s, Alarm.IDLE))
+        if uplink.options.live:  # how long a file takes is our doing
+            deadlines.append((self._created_at + self._limits.max_session_s, Alarm.TOO_LONG))
+        gap_at = uplink.next_timer()
+        if gap_at is not None:
+            deadlines.append((gap_at, Alarm.GAP))
+        return deadlines
