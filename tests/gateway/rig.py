@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedError
@@ -129,6 +130,7 @@ class RecordingSink:
 class Gateway:
     """A running gateway and what stands behind it."""
 
+    app: Starlette
     hub: Hub
     bus: MemoryBus
     worker: EchoWorker
@@ -162,13 +164,14 @@ async def running(
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
     decoder = DecoderPool(DecodeLimits(), spare=False)
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}
+    app = create_app(hub, auth, metrics=metrics, routes=routes, **shared)
     bindings = [
-        Binding(create_app(hub, auth, metrics=metrics, routes=routes, **shared), "127.0.0.1", 0, "gateway.port"),
+        Binding(app, "127.0.0.1", 0, "gateway.port"),
         Binding(create_funasr_app(hub, auth, **shared), "127.0.0.1", 0, "gateway.funasr_port"),
     ]
     async with Listener(bindings, gateway, limits) as listener:
         port, funasr_port = listener.ports
-        yield Gateway(hub, bus, EchoWorker(bus), metrics, readiness, port, funasr_port)
+        yield Gateway(app, hub, bus, EchoWorker(bus), metrics, readiness, port, funasr_port)
         hub.check_integrity()
         await hub.close()
     hub.check_integrity()

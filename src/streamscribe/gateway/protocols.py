@@ -24,6 +24,7 @@ LINGER_S = 5.0
 
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_BAD_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
@@ -106,6 +107,10 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         """Bytes came: the peer lives."""
         self._heard_at = self.loop.time()
         super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.close_sent:  # a head that is HTTP, but not to websockets
+            self.handshake_complete = self.close_sent = True
+            self.transport.write(_BAD_HANDSHAKE)
+            self.transport.close()
 
     def handle_connect(self, event: Request) -> None:
         """Starts the application, which finds this object in its scope."""
