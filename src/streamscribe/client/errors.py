@@ -1,0 +1,48 @@
+"""How a session at a server can end badly, seen from the client."""
+
+import msgspec
+from msgspec import UNSET
+from websockets.exceptions import InvalidStatus
+
+from streamscribe.wire.native_server import ErrorMessage
+
+
+class ServerError(Exception):
+    """The server refused the session or ended it, and said why; branch on `error.name` and `error.retry`."""
+
+    def __init__(self, error: ErrorMessage) -> None:
+        self.error = error
+        super().__init__(f"{error.name}: {error.message}")
+
+
+class ConnectionLost(Exception):
+    """The connection broke, and the session could not be resumed in time."""
+
+
+class _Refusal(msgspec.Struct):
+    code: str | None = None
+    message: str = "the server refused the connection"
+
+
+class _RefusalBody(msgspec.Struct):
+    error: _Refusal
+
+
+def refusal(refused: InvalidStatus) -> ServerError:
+    """What a server that answered the handshake by an HTTP status meant."""
+    status = refused.response.status_code
+    try:
+        told = msgspec.json.decode(refused.response.body or b"", type=_RefusalBody).error
+    except msgspec.DecodeError:
+        told = _Refusal()
+    wait_s = refused.response.headers.get("Retry-After", "")
+    again = wait_s.isdigit() or status >= 500
+    return ServerError(
+        ErrorMessage(
+            code=status,
+            name=told.code or f"http_{status}",
+            message=told.message,
+            retry="after" if again else "never",
+            retry_after_ms=int(wait_s) * 1000 if wait_s.isdigit() else UNSET,
+        )
+    )

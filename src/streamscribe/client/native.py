@@ -1,0 +1,311 @@
+"""A client of the native protocol that survives a broken connection without losing or doubling a final."""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from streamscribe.client.errors import ConnectionLost, ServerError, refusal
+from streamscribe.client.inbox import Inbox
+from streamscribe.client.send_log import SendLog, Sent
+from streamscribe.core.options import Hotword
+from streamscribe.wire.frames import pack_frame
+from streamscribe.wire.native_client import (
+    EndMessage,
+    FlushMessage,
+    PingMessage,
+    ResumeMessage,
+    StartMessage,
+    UpdateMessage,
+)
+from streamscribe.wire.native_server import (
+    AckMessage,
+    ClosedMessage,
+    ConnectedMessage,
+    ErrorMessage,
+    FlushedMessage,
+    GoAwayMessage,
+    ResultMessage,
+    ResumedMessage,
+    ServerWire,
+    decode_server_message,
+)
+
+OPEN_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
+MAX_MESSAGE_BYTES = 4 * 2**20
+FIRST_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 3.0
+MAX_UNACKED_BYTES = 16 * 2**20
+
+_GOING_AWAY = (1001, 1006, 1012)
+"""Close codes after which the session may live on; 1006 is a connection that broke without one."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class NativeClient:
+    """One session: an async context manager that sends audio, and an async iterator over what the server says.
+
+    With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
+    waits beyond it); when the connection breaks, it is opened anew within the server's window and goes on where it
+    stopped. Unread partials are merged. Iteration ends after `closed`; every other end raises, after the messages
+    that came before it: ServerError with the server's reason, or ConnectionLost. Entering raises the same.
+    """
+
+    connected: ConnectedMessage
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        start: StartMessage | None = None,
+        resume: bool = True,
+        max_unacked_bytes: int = MAX_UNACKED_BYTES,
+    ) -> None:
+        framing = "sequenced" if resume else "plain"
+        self._url = url
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._start = msgspec.structs.replace(start or StartMessage(), framing=framing)
+        self._resume = resume
+        self._log = SendLog(max_unacked_bytes)
+        self._inbox = Inbox()
+        self._sending = asyncio.Lock()
+        self._room = asyncio.Condition()
+        self._socket: ClientConnection | None = None
+        self._connections = 0
+        self._last_version = 0
+        self._last_error: ErrorMessage | None = None
+        self._retry_after_s = 0.0
+        self._over = False
+        self._failure: Exception | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        try:
+            socket = await self._connect(self._url)
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise ConnectionLost("the server cannot be reached") from error
+        try:
+            self.connected = await _greeting(socket)
+        except BaseException:
+            await socket.close()
+            raise
+        self._socket = socket
+        await self._control(self._start)
+        self._reader = asyncio.create_task(self._run(socket))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.wait([self._reader])
+        if self._socket is not None:
+            await self._socket.close()
+        if self._reader is not None and not self._reader.cancelled():
+            self._reader.result()
+
+    async def send(self, data: bytes) -> None:
+        """Sends a chunk of audio; returns when it is on its way, or kept for a connection to come.
+
+        Raises what ended the session, where it has ended.
+        """
+        if self._resume:
+            async with self._room:
+                await self._room.wait_for(lambda: not self._log.full or self._over)
+        if self._over:
+            raise self._failure or ConnectionLost("the session is over")
+        frame = pack_frame(self._log.next_sequence, data) if self._resume else data
+        await self._transmit(self._log.audio(frame))
+        if not self._resume:
+            self._log.ack(self._log.next_sequence - 1)
+
+    async def flush(self, marker: str = "") -> None:
+        """Asks for a final now; `flushed` with the marker says when it is out."""
+        await self._transmit(self._log.control(_encode(FlushMessage(marker)).decode(), marker))
+
+    async def update(self, hotwords: Iterable[Hotword]) -> None:
+        """Replaces the hot words."""
+        listed = [{"phrase": hotword.phrase, "weight": hotword.weight} for hotword in hotwords]
+        await self._control(UpdateMessage(hotwords=listed))
+
+    async def ping(self) -> None:
+        """Keeps a session without audio alive."""
+        await self._control(PingMessage())
+
+    async def end(self) -> None:
+        """No more audio; `closed` comes after the last final."""
+        await self._control(EndMessage())
+
+    def drop_connection(self) -> None:
+        """Breaks the connection as a network would, without a close frame; for tests and measurements of a resume."""
+        if self._socket is not None:
+            self._socket.transport.abort()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ServerWire:
+        return await self._inbox.get()
+
+    async def _control(self, message: msgspec.Struct) -> None:
+        await self._transmit(self._log.control(_encode(message).decode()))
+
+    async def _transmit(self, sent: Sent) -> None:
+        """Puts a frame on the connection, once per connection; without one it waits in the log."""
+        async with self._sending:
+            if self._socket is None or sent.connection == self._connections:
+                return
+            sent.connection = self._connections
+            try:
+                await self._socket.send(sent.frame)
+            except ConnectionClosed:
+                return  # whoever reads the connection sees the same, and knows what to do
+
+    async def _run(self, socket: ClientConnection) -> None:
+        """Reads one connection after the other until the session is over."""
+        self._failure = ConnectionLost("the client failed")
+        try:
+            async with asyncio.TaskGroup() as group:
+                while (lost := await self._read(socket)) is not None:
+                    socket, next_sequence = await self._reconnect(lost)
+                    group.create_task(self._replay(socket, next_sequence))
+            self._failure = None
+        except* (ServerError, ConnectionLost) as errors:
+            self._failure = errors.exceptions[0]
+        finally:
+            self._over = True
+            async with self._room:
+                self._room.notify_all()
+            await self._inbox.finish(self._failure)
+            await socket.close()
+
+    async def _read(self, socket: ClientConnection) -> ConnectionClosed | None:
+        """Reads a connection to its end; None when the session is over."""
+        try:
+            while True:
+                message = decode_server_message(await socket.recv())
+                await self._take(message)
+                if isinstance(message, ClosedMessage):
+                    return None
+        except ConnectionClosed as closed:
+            return closed
+        except ValueError as error:
+            raise ConnectionLost("the server does not speak this protocol") from error
+
+    async def _take(self, message: ServerWire) -> None:
+        self._last_error = message if isinstance(message, ErrorMessage) else None
+        match message:
+            case ResultMessage():
+                if message.version <= self._last_version:
+                    return
+                self._last_version = message.version
+            case AckMessage():
+                self._log.ack(message.sequence)
+                async with self._room:
+                    self._room.notify_all()
+            case FlushedMessage():
+                self._log.flushed(message.marker)
+            case GoAwayMessage():
+                self._retry_after_s = message.retry_after_ms / 1000
+        await self._inbox.put(message)
+
+    async def _reconnect(self, lost: ConnectionClosed) -> tuple[ClientConnection, int]:
+        """Resumes the session on a new connection; gives it, and the sequence where the server goes on."""
+        code = 1006 if lost.rcvd is None else lost.rcvd.code
+        error = self._last_error
+        if error is not None and error.retry != "resume" and code not in _GOING_AWAY:
+            raise ServerError(error)
+        if not self._resume or (code not in _GOING_AWAY and error is None):
+            raise ConnectionLost(f"the connection was closed with code {code}")
+        self._socket = None
+        give_up_at = asyncio.get_running_loop().time() + self._retry_after_s + self.connected.limits.resume_window_s
+        wait_s, self._retry_after_s = self._retry_after_s, 0.0
+        backoff_s = FIRST_BACKOFF_S
+        while True:
+            await asyncio.sleep(wait_s + backoff_s * random.uniform(0.5, 1.0))
+            try:
+                return await self._resumed()
+            except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as failed:
+                if asyncio.get_running_loop().time() > give_up_at:
+                    raise ConnectionLost("the session could not be resumed in time") from failed
+            except ServerError as refused:
+                if refused.error.retry == "never" or asyncio.get_running_loop().time() > give_up_at:
+                    raise
+            wait_s = 0.0
+            backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    async def _resumed(self) -> tuple[ClientConnection, int]:
+        socket = await self._connect(_with_parameter(self._url, "session_id", self.connected.session_id))
+        try:
+            resume = ResumeMessage(
+                session_id=self.connected.session_id,
+                resume_token=self.connected.resume_token,
+                last_version=self._last_version,
+                last_acked_sequence=self._log.acked,
+                framing="sequenced",
+            )
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                await socket.send(_encode(resume).decode())
+                while not isinstance(message := decode_server_message(await socket.recv()), ResumedMessage):
+                    if isinstance(message, ErrorMessage):
+                        raise ServerError(message)
+        except BaseException:
+            await socket.close()
+            raise
+        await self._take(message)
+        return socket, message.next_sequence
+
+    async def _replay(self, socket: ClientConnection, next_sequence: int) -> None:
+        """Sends again what the server has not seen, before anything new; beside the reading, which must go on."""
+        async with self._sending:
+            self._socket = socket
+            self._connections += 1
+            try:
+                for sent in list(self._log.replay(next_sequence)):
+                    sent.connection = self._connections
+                    await socket.send(sent.frame)
+            except ConnectionClosed:
+                return  # the reading sees it too
+
+    async def _connect(self, url: str) -> ClientConnection:
+        try:
+            return await connect(
+                url,
+                additional_headers=self._headers,
+                compression=None,
+                max_size=MAX_MESSAGE_BYTES,
+                open_timeout=OPEN_TIMEOUT_S,
+                close_timeout=CLOSE_TIMEOUT_S,
+            )
+        except InvalidStatus as refused:
+            raise refusal(refused) from None
+
+
+async def _greeting(socket: ClientConnection) -> ConnectedMessage:
+    """The server's first message."""
+    try:
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
+            first = decode_server_message(await socket.recv())
+    except (ConnectionClosed, TimeoutError, ValueError) as error:
+        raise ConnectionLost("no greeting from the server") from error
+    if isinstance(first, ErrorMessage):
+        raise ServerError(first)
+    if not isinstance(first, ConnectedMessage):
+        raise ConnectionLost("the server does not speak this protocol")
+    return first
+
+
+def _with_parameter(url: str, name: str, value: str) -> str:
+    parts = urlsplit(url)
+    query = [pair for pair in parse_qsl(parts.query) if pair[0] != name]
+    return urlunsplit(parts._replace(query=urlencode([*query, (name, value)])))
