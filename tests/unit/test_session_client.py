@@ -180,6 +180,13 @@ def test_what_came_before_the_length_limit_is_finalized_and_then_the_error_told(
     assert release == Release()
 
 
+def test_a_chunk_beyond_the_length_limit_ends_the_audio_even_while_it_was_waited_for() -> None:
+    session = Driver(SessionOptions(sequenced=True, live=False)).stream(1)
+    session(Audio(b"held", 2))
+    assert [type(record) for record in records(session(Audio(SECOND * 100, 1)))] == [AudioEnded]
+    assert session.session.stage is Stage.FINALIZING
+
+
 def test_a_first_chunk_longer_than_a_session_is_refused() -> None:
     effects = Driver(FILE)(Audio(SECOND * 101))
     assert isinstance(only(sent(effects)).error, AudioTooLong)

@@ -39,6 +39,7 @@ def test_a_confirmation_of_the_past_changes_nothing() -> None:
     assert log.confirm(1)
     assert not log.confirm(0)
     assert log.durable_sequence == 1
+    assert log.settled
     log.check_integrity()
 
 

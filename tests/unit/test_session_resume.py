@@ -3,7 +3,19 @@
 import pytest
 
 from streamscribe.core.errors import Draining, ModelUnavailable, SessionNotFound, SlowReader
-from streamscribe.core.messages import Ack, Audio, Closed, End, ErrorSent, Flush, GoAway, Ping, ResultSent, Resumed
+from streamscribe.core.messages import (
+    Ack,
+    Audio,
+    Closed,
+    End,
+    ErrorSent,
+    Flush,
+    GoAway,
+    Heartbeat,
+    Ping,
+    ResultSent,
+    Resumed,
+)
 from streamscribe.core.records import AudioChunk, Failed, Finished, Flushed, Progress, SessionAbandoned
 from streamscribe.core.session_io import (
     ConnectionLost,
@@ -16,7 +28,7 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_table import Stage
-from tests.unit.session_kit import SEQUENCED, SESSION, Driver, only, recognised, records, sent
+from tests.unit.session_kit import SECOND, SEQUENCED, SESSION, Driver, only, recognised, records, sent
 
 BACK = ConnectionResumed(last_version=0, last_acked_sequence=None)
 
@@ -78,9 +90,10 @@ def test_a_chunk_sent_but_not_confirmed_is_not_asked_for_again() -> None:
 
 def test_what_was_held_for_a_missing_chunk_comes_again_after_a_resume() -> None:
     session = Driver(SEQUENCED).stream(1)
-    session(Audio(b"c", 2))
+    session(Audio(SECOND, 2))
     session(ConnectionLost())
     assert only([m for m in sent(session(BACK)) if isinstance(m, Resumed)]).next_sequence == 1
+    assert sent(session(Progress(SESSION, 0))) == [Heartbeat(received_ms=10, processed_ms=0)]
     assert [r.data for s in (1, 2) for r in records(session(Audio(b"%d" % s, s)))] == [b"1", b"2"]
 
 

@@ -56,6 +56,7 @@ def test_the_stable_prefix_never_shrinks() -> None:
     for text in ("one two three", "one two three", "one too tree", "won"):
         segment.hears(text)
     assert stable(segment.hears("one two three four")) == "one two three"
+    assert stable(segment.hears("one two threefold")) == "one two three"
 
 
 def test_a_decode_that_contradicts_goes_on_after_as_many_words() -> None:

@@ -254,7 +254,6 @@ class Session:
         if self._stage is Stage.DETACHED:
             return []
         self._timers.lost_at = now
-        self._uplink.forget_held()
         self._go(Step.LOSE)
         return [Release()] if self._stage is Stage.CLOSED else []
 
@@ -262,7 +261,7 @@ class Session:
         late = self._stage is Stage.DETACHED and self._timers.window_is_over(now)
         self._go(Step.RESUME_ENDED if self._ended else Step.RESUME)
         self._timers.heard_at = now
-        self._uplink.forget_held()
+        self._uplink.forget_held()  # the client sends it again, from next_sequence on
         missed = self._results.since(event.last_version)
         if late or missed is None or not self._uplink.has_acked(event.last_acked_sequence):
             return self._fail(SessionNotFound())
