@@ -170,14 +170,16 @@ class Session:
     def _flush(self, marker: str) -> list[Effect]:
         if self._stage is Stage.CREATED:  # no audio, so all its finals are out
             return self._tell(m.FlushDone(marker))
-        return self._refuse("flush after the end is ignored") if self._ended else [self._uplink.flush(marker)]
+        if self._ended:
+            return self._refuse("flush after the end is ignored")
+        return [self._uplink.flush(marker)]
 
     def _update(self, message: m.Update) -> list[Effect]:
         if self._stage is Stage.CREATED:
             return self._start(replace(self.options, hotwords=message.hotwords))
-        return (
-            self._refuse("update after the end is ignored") if self._ended else [self._uplink.update(message.hotwords)]
-        )
+        if self._ended:
+            return self._refuse("update after the end is ignored")
+        return [self._uplink.update(message.hotwords)]
 
     def _end(self, now: float, error: StreamScribeError | None = None) -> list[Effect]:
         """Takes no more audio; `error` is told once the finals of what was accepted are out."""
