@@ -334,7 +334,7 @@ class Session:
                 return self._fail(SessionNotFound())
 
     def check_integrity(self) -> None:
-        """The equations of the parts, and: a stage after CREATED and nothing published exclude each other."""
+        """The equations of the parts; nothing is published in CREATED; ended before FINALIZING, not in STREAMING."""
         self._uplink.check_integrity()
         self._results.check_integrity()
         if self._stage is Stage.CREATED:
