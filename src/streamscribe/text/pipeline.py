@@ -1,0 +1,78 @@
+"""What happens to a recognised text before people read it."""
+
+from dataclasses import dataclass
+from threading import Lock
+
+from streamscribe.core.results import Word
+from streamscribe.text.itn import InverseNormalizer
+from streamscribe.text.punctuation import punctuation
+from streamscribe.text.script import Simplifier, is_chinese
+from streamscribe.text.timed import Edit, TimedText, timed
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRequest:
+    """A final's text as the model gave it, and its words on the session's clock (or none).
+
+    `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out.
+    """
+
+    text: str
+    words: tuple[Word, ...] = ()
+    language: str | None = None
+    itn: bool = True
+    punctuation: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A text for people; its words, if any, are equal to it but for white space."""
+
+    text: str
+    words: tuple[Word, ...]
+
+
+class TextPipeline:
+    """Rewrites recognised text: simplified Chinese, numbers in digits, punctuation as wished.
+
+    Synchronous and safe to use from many threads; its parts are loaded by `warm_up` or else by the first use.
+    """
+
+    def __init__(self) -> None:
+        self._itn = InverseNormalizer()
+        self._simplifier: Simplifier | None = None
+        self._loading = Lock()
+
+    def warm_up(self) -> None:
+        """Loads the dictionaries and grammars: seconds, once."""
+        self._simplify("開會", "zh")
+        self._itn.warm_up()
+
+    def draft(self, text: str, language: str | None) -> str:
+        """A partial's text: in simplified characters, else as it is. Microseconds."""
+        return self._simplify(text, language)
+
+    def finish(self, request: FinishRequest) -> Finished:
+        """A final's text. Never empty where the request's is not; words that do not tell the text are left out."""
+        source = timed(request.text.strip(), request.words)
+        result = source.edited(_changes(source.text, self._simplify(source.text, request.language)))
+        if request.itn:
+            result = result.edited(self._itn.edits(result.text, request.language))
+        if not request.punctuation:
+            bare = result.edited(punctuation(result.text))
+            result = TimedText(bare.text.strip(), bare.words) if bare.text.strip() else result
+        return Finished(result.text, result.words)
+
+    def _simplify(self, text: str, language: str | None) -> str:
+        if not is_chinese(text, language):
+            return text
+        if self._simplifier is None:
+            with self._loading:
+                self._simplifier = self._simplifier or Simplifier()
+        return self._simplifier.simplify(text)
+
+
+def _changes(before: str, after: str) -> list[Edit]:
+    """The characters that differ in two texts of one length."""
+    pairs = enumerate(zip(before, after, strict=True))
+    return [Edit(at, at + 1, new) for at, (old, new) in pairs if old != new]
