@@ -46,10 +46,10 @@ class DecodeLimits:
 
     @classmethod
     def from_settings(cls, limits: LimitSettings) -> Self:
-        """The limits that the settings name."""
+        """The limits that the settings name; a file becomes a session, so it may not be longer than one."""
         return cls(
             max_file_bytes=limits.max_upload_bytes,
-            max_decoded_s=limits.max_decoded_s,
+            max_decoded_s=min(limits.max_decoded_s, limits.max_session_s),
             max_decoded_bytes=limits.max_decoded_bytes,
             memory_bytes=limits.decode_memory_bytes,
             stall_s=limits.decode_stall_s,

@@ -1,121 +1,69 @@
 """The routes under `/v1`. Every answer that is an error has OpenAI's body, whatever went wrong."""
 
 import asyncio
-import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from streamscribe.audio.decode import DecoderPool
-from streamscribe.core.errors import (
-    InternalError,
-    MethodNotAllowed,
-    ModelNotFound,
-    NotFound,
-    Overloaded,
-    Retry,
-    StreamScribeError,
-    Timeout,
-)
+from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Overloaded, Timeout
 from streamscribe.core.options import Task
 from streamscribe.gateway.hub import Hub
-from streamscribe.gateway.rest.answer import Answer
+from streamscribe.gateway.rest.answer import EventStream, whole
+from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
+from streamscribe.gateway.rest.recognition import recognition
 from streamscribe.gateway.rest.upload import receive_upload
-from streamscribe.observe.logs import get_logger
 from streamscribe.settings import LimitSettings
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import read_request
 
-_log = get_logger(__name__)
+MODELS = {"whisper": ("whisper-1", "whisper-base"), "fake": ("whisper-1", "fake")}
+"""The ids that requests may name, by `model.profile`; `whisper-1` is what OpenAI's clients say by default."""
 
 MAX_UPLOADS = 64
 """Requests whose files are on disk at once; more are refused."""
-_RETRY_S = 1.0
-
-Handler = Callable[[Request, Send], Awaitable[None]]
 
 
-def routes(
-    hub: Hub, decoders: DecoderPool, limits: LimitSettings, *, models: Sequence[str] = ("whisper-1", "whisper-base")
-) -> list[BaseRoute]:
-    """The routes; `models` are the ids that requests may name. They need `request.state.tenant`."""
+def routes(hub: Hub, decoders: DecoderPool, *, limits: LimitSettings, profile: str) -> list[BaseRoute]:
+    """The routes; requests may name the models of the profile. They need `request.state.tenant`."""
+    models = MODELS[profile]
     audio = _Audio(hub, decoders, limits, models)
     return [
-        Route("/v1/audio/transcriptions", _Endpoint("POST", audio.handler(Task.TRANSCRIBE))),
-        Route("/v1/audio/translations", _Endpoint("POST", audio.handler(Task.TRANSLATE))),
-        Route("/v1/models", _Endpoint("GET", _list_models(models))),
-        Route("/v1/models/{id:path}", _Endpoint("GET", _show_model(models))),
-        Route("/v1/{path:path}", _Endpoint("", _nothing)),
+        Route("/v1/audio/transcriptions", Endpoint("POST", audio.handler(Task.TRANSCRIBE))),
+        Route("/v1/audio/translations", Endpoint("POST", audio.handler(Task.TRANSLATE))),
+        Route("/v1/models", Endpoint("GET", _list_models(models))),
+        Route("/v1/models/{id:path}", Endpoint("GET", _show_model(models))),
+        Route("/v1/{path:path}", Endpoint(None, _nothing)),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Endpoint:
-    """One route (ASGI): checks the method and turns every failure into an answer."""
-
-    method: str
-    handler: Handler
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        started = False
-
-        async def sending(message: dict[str, object]) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            if self.method and request.method != self.method:
-                raise MethodNotAllowed
-            await self.handler(request, sending)
-            return
-        except ClientDisconnect:
-            return
-        except StreamScribeError as caught:
-            error = caught
-        except Exception as caught:  # noqa: BLE001 - the request's edge: the client must get an answer of our form
-            _log.error("request failed", exc_info=caught)
-            error = InternalError()
-        if not started:
-            await _failure(error, self.method)(scope, receive, send)
-
-
-def _failure(error: StreamScribeError, allowed: str) -> Response:
-    headers = {"connection": "close"} if error.http_status == 413 else {}
-    if isinstance(error, MethodNotAllowed):
-        headers["allow"] = allowed
-    if error.http_status in (429, 503) and error.retry is not Retry.NEVER:
-        headers["retry-after"] = str(math.ceil(error.retry_after_s or _RETRY_S))
-    return _json(rest.encode(rest.failure(error)), error.http_status, headers)
-
-
-def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(body, status, headers, media_type="application/json")
-
-
 def _list_models(models: Sequence[str]) -> Handler:
-    async def show(request: Request, send: Send) -> None:
-        await _json(rest.encode(rest.models(models)))(request.scope, request.receive, send)
+    async def show(request: Request, send: Send) -> Response:
+        return json_response(rest.encode(rest.models(models)))
 
     return show
 
 
 def _show_model(models: Sequence[str]) -> Handler:
-    async def show(request: Request, send: Send) -> None:
+    async def show(request: Request, send: Send) -> Response:
         if request.path_params["id"] not in models:
             raise ModelNotFound(field="model")
-        await _json(rest.encode(rest.Model(request.path_params["id"])))(request.scope, request.receive, send)
+        return json_response(rest.encode(rest.Model(request.path_params["id"])))
 
     return show
 
 
-async def _nothing(request: Request, send: Send) -> None:
+async def _nothing(request: Request, send: Send) -> Response:
     raise NotFound
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has left; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 class _Audio:
@@ -131,18 +79,18 @@ class _Audio:
     def handler(self, task: Task) -> Handler:
         """The endpoint of one task."""
 
-        async def handle(request: Request, send: Send) -> None:
+        async def handle(request: Request, send: Send) -> Response | None:
             if self._uploads >= MAX_UPLOADS:
                 raise Overloaded("too many files are being uploaded")
             self._uploads += 1
             try:
-                await self._handle(request, send, task)
+                return await self._handle(request, send, task)
             finally:
                 self._uploads -= 1
 
         return handle
 
-    async def _handle(self, request: Request, send: Send, task: Task) -> None:
+    async def _handle(self, request: Request, send: Send, task: Task) -> Response | None:
         length = request.headers.get("content-length", "")
         async with receive_upload(
             self._body(request),
@@ -152,11 +100,21 @@ class _Audio:
         ) as upload:
             wanted = read_request(upload.fields, task, self._models)
             if not upload.has_file:
-                raise NoFile
+                raise BadRequest("a file is needed", field="file")
             decoding = self._decoders.decode(upload.path)
-            answer = Answer(wanted, decoding)
-            async with asyncio.TaskGroup() as tasks:
-                ...
+            async with recognition(
+                self._hub,
+                request.state.tenant,
+                wanted.options,
+                decoding,
+                _gone(request),
+                max_unread_chars=int(self._limits.max_unread_bytes),
+            ) as finals:
+                if wanted.stream:
+                    stream = EventStream(send, slow_reader_timeout_s=self._limits.slow_reader_timeout_s)
+                    await stream.write(finals, decoding)
+                    return None
+                return await whole(finals, wanted, decoding)
 
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
         """The body, piece by piece; a client that stalls for too long is given up."""

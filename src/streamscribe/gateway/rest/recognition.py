@@ -2,7 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.requests import ClientDisconnect
 
 from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import SlowReader, StreamScribeError
@@ -13,11 +17,9 @@ from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import Tenant
 
-OnFinal = Callable[[Result], Awaitable[None]]
 
-
-class _Finals:
-    """The session's sink: keeps the finals that were not taken yet, at most `max_chars` of them."""
+class Finals:
+    """The finals of a file, in order, each once; the session's sink. At most `max_chars` wait to be taken."""
 
     def __init__(self, max_chars: int) -> None:
         self._max_chars = max_chars
@@ -25,29 +27,35 @@ class _Finals:
         self._held_chars = 0
         self._changed = asyncio.Event()
         self._over = False
-        self.error: StreamScribeError | None = None
+        self._error: BaseException | None = None
 
     def send(self, message: ServerMessage) -> None:
+        """Takes a message of the session; one that is no final with text is not for a file's reader."""
         if not isinstance(message, ResultSent) or not message.result.is_final or not message.result.text:
             return
         self._held.append(message.result)
         self._held_chars += len(message.result.text)
         if self._held_chars > self._max_chars:
-            self.close(SlowReader())
+            self.fail(SlowReader())
         self._changed.set()
 
     def close(self, error: StreamScribeError | None) -> None:
+        """No more come."""
+        self.fail(error)
+
+    def fail(self, error: BaseException | None) -> None:
+        """Ends the finals with `error`; the first end counts."""
         if not self._over:
-            self._over, self.error = True, error
-        self._changed.set()
+            self._over, self._error = True, error
+            self._changed.set()
 
     async def next(self) -> Result | None:
-        """The next final; None when no more come. Raises what ended the session badly."""
+        """The next final, None after the last. Raises what went wrong: StreamScribeError or ClientDisconnect."""
         while not self._held and not self._over:
             self._changed.clear()
             await self._changed.wait()
-        if self.error is not None:
-            raise self.error
+        if self._error is not None:
+            raise self._error
         if not self._held:
             return None
         result = self._held.popleft()
@@ -55,39 +63,52 @@ class _Finals:
         return result
 
 
-async def recognise(
-    hub: Hub, tenant: Tenant, options: SessionOptions, decoding: Decoding, on_final: OnFinal, *, max_unread_chars: int
-) -> None:
-    """Gives each final of the file to `on_final`, in order. Raises StreamScribeError.
+@asynccontextmanager
+async def recognition(
+    hub: Hub,
+    tenant: Tenant,
+    options: SessionOptions,
+    decoding: Decoding,
+    gone: Coroutine[Any, Any, None],
+    *,
+    max_unread_chars: int,
+) -> AsyncIterator[Finals]:
+    """The finals of a file that has begun to decode, in a session that was let in. Raises StreamScribeError.
 
-    However it ends, the decoding has ended and the session is over: one whose reader was cancelled is abandoned.
+    `gone` returns when the client has left: then the finals end with ClientDisconnect. However the block is left, the
+    decoding child has ended and the session is over.
     """
-    async with decoding:
-        first = await anext(decoding, b"")
-        finals = _Finals(max_unread_chars)
-        live = hub.open(tenant, options, finals)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                feeder = tasks.create_task(_feed(live, first, decoding, finals))
-                try:
-                    while (final := await finals.next()) is not None:
-                        await on_final(final)
-                except StreamScribeError as error:
-                    finals.close(error)
-                feeder.cancel()
-        finally:
-            if not live.over:
-                live.abandon()
-        if finals.error is not None:
-            raise finals.error
-
-
-async def _feed(live: LiveSession, first: bytes, decoding: Decoding, finals: _Finals) -> None:
+    watch = asyncio.create_task(gone, name="rest-watch")
     try:
-        await live.receive(Audio(first))
-        async for block in decoding:
-            await live.receive(Audio(block))
-    except StreamScribeError as error:
-        finals.close(error)
-    else:
-        await live.receive(End())
+        async with decoding:
+            first = await anext(decoding)
+            finals = Finals(max_unread_chars)
+            live = hub.open(tenant, options, finals)
+            feed = asyncio.create_task(_feed(live, first, decoding), name="rest-feed")
+            feed.add_done_callback(lambda task: _on_fed(task, finals))
+            watch.add_done_callback(lambda task: finals.fail(ClientDisconnect()))
+            try:
+                yield finals
+            finally:
+                await _stop(feed)
+                if not live.over:
+                    live.abandon()
+    finally:
+        await _stop(watch)
+
+
+async def _feed(live: LiveSession, first: bytes, decoding: Decoding) -> None:
+    await live.receive(Audio(first))
+    async for block in decoding:
+        await live.receive(Audio(block))
+    await live.receive(End())
+
+
+def _on_fed(task: asyncio.Task[None], finals: Finals) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        finals.fail(error)
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})

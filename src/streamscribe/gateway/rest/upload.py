@@ -1,25 +1,25 @@
 """Reads a multipart form from the wire: its file goes to disk as it comes, counted; its fields are few and short."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from streamscribe.core.errors import BadRequest, TooLarge, UnsupportedFormat
+from streamscribe.gateway.spool import Spool
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 MAX_FIELDS = 200
 MAX_FIELD_BYTES = 2**16
 MAX_OVERHEAD_BYTES = 2**20
 """What a form may have beyond its file: fields and boundaries."""
 _WRITE_BYTES = 2**20
-
-Receive = Callable[[], AsyncIterator[bytes]]
 
 
 @dataclass
@@ -37,52 +37,45 @@ async def receive_upload(
 ) -> AsyncIterator[Upload]:
     """Gives the form of a request's body; its file is gone afterwards, whatever happens.
 
-    The file is only readable by this user, in a folder of its own. Raises BadRequest, TooLarge and, for a body that
-    is no form, UnsupportedFormat. Too large a `content_length` is refused before anything is read.
+    Raises BadRequest, TooLarge and, for a body that is no form, UnsupportedFormat. Too large a `content_length` is
+    refused before anything is read.
     """
     kind, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if kind != b"multipart/form-data" or not boundary:
         raise UnsupportedFormat("the body must be multipart/form-data with a boundary")
     if content_length is not None and content_length > max_file_bytes + MAX_OVERHEAD_BYTES:
-        raise _too_large(max_file_bytes)
-    folder = await asyncio.to_thread(TemporaryDirectory, prefix="streamscribe-")
+        raise TooLarge(f"a file may have {max_file_bytes} bytes", field="file")
+    spool = Spool(max_file_bytes)
     try:
-        upload = Upload(Path(folder.name) / "audio")
-        await _read(body, boundary, upload, max_file_bytes)
+        upload = Upload(spool.path)
+        await _read(body, boundary, upload, spool)
+        await spool.finish()
         yield upload
     finally:
-        await asyncio.to_thread(folder.cleanup)
+        spool.close()
 
 
-async def _read(body: AsyncIterator[bytes], boundary: bytes, upload: Upload, max_file_bytes: int) -> None:
-    form = _Form(upload, max_file_bytes)
-    with await asyncio.to_thread(upload.path.open, "xb") as file:
-        try:
-            parser = MultipartParser(boundary, form.callbacks())
-            async for chunk in body:
-                parser.write(chunk)
-                if len(form.unwritten) >= _WRITE_BYTES:
-                    await asyncio.to_thread(form.write_out, file)
-        except MultipartParseError:
-            raise BadRequest("the form cannot be read") from None
-        await asyncio.to_thread(form.write_out, file)
+async def _read(body: AsyncIterator[bytes], boundary: bytes, upload: Upload, spool: Spool) -> None:
+    form = _Form(upload)
+    try:
+        parser = MultipartParser(boundary, form.callbacks())
+        async for chunk in body:
+            parser.write(chunk)
+            if len(form.unwritten) >= _WRITE_BYTES:
+                await spool.write(form.take())
+    except MultipartParseError:
+        raise BadRequest("the form cannot be read") from None
+    await spool.write(form.take())
     if not form.complete:
         raise BadRequest("the form is cut off")
-
-
-def _too_large(max_file_bytes: int) -> TooLarge:
-    return TooLarge(f"the file is larger than {max_file_bytes} bytes", field="file")
 
 
 class _Form:
     """Takes what the parser finds. The first part called `file` is the file; other files are refused."""
 
-    def __init__(self, upload: Upload, max_file_bytes: int) -> None:
+    def __init__(self, upload: Upload) -> None:
         self._upload = upload
-        self._max_file_bytes = max_file_bytes
-        self._file_bytes = 0
-        self._overhead_bytes = 0
         self._header = b""
         self._disposition = b""
         self._value = b""
@@ -92,7 +85,7 @@ class _Form:
         self.unwritten = bytearray()
         self.complete = False
 
-    def callbacks(self) -> dict[str, Callable[..., None]]:
+    def callbacks(self) -> "MultipartCallbacks":
         """For the parser, under its names."""
         return {
             "on_part_begin": self._begin,
@@ -105,10 +98,11 @@ class _Form:
             "on_end": self._finish,
         }
 
-    def write_out(self, file: BinaryIO) -> None:
-        """Puts what has come of the file on disk; blocks."""
-        file.write(self.unwritten)
+    def take(self) -> bytes:
+        """What has come of the file since the last call."""
+        data = bytes(self.unwritten)
         self.unwritten.clear()
+        return data
 
     def _begin(self) -> None:
         self._header = self._value = self._disposition = b""
@@ -135,9 +129,6 @@ class _Form:
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._in_file:
-            self._file_bytes += end - start
-            if self._file_bytes > self._max_file_bytes:
-                raise _too_large(self._max_file_bytes)
             self.unwritten += data[start:end]
         else:
             self._value_bytes += data[start:end]

@@ -1,0 +1,102 @@
+"""What every route has in common: the method is checked, and each failure is answered with OpenAI's body."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from streamscribe.core.errors import InternalError, MethodNotAllowed, Retry, StreamScribeError
+from streamscribe.observe.logs import get_logger
+from streamscribe.wire import rest
+
+_log = get_logger(__name__)
+
+LINGER_S = 5.0
+LINGER_BYTES = 64 * 2**20
+RETRY_S = 1.0
+
+Handler = Callable[[Request, Send], Awaitable[Response | None]]
+"""Returns the answer, or None where it has sent it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route (ASGI); without a `method` every one is handled."""
+
+    method: str | None
+    handler: Handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request."""
+        exchange = _Exchange(receive, send)
+        request = Request(scope, exchange.receive)
+        try:
+            if self.method and request.method != self.method:
+                raise MethodNotAllowed
+            response = await self.handler(request, exchange.send)
+        except ClientDisconnect:
+            return
+        except StreamScribeError as error:
+            await exchange.refuse(_failure(error, self.method))
+        except Exception as error:  # noqa: BLE001 - the request's edge: the client must get an answer of our form
+            _log.error("request failed", exc_info=error)
+            await exchange.refuse(_failure(InternalError(), self.method))
+        else:
+            if response is not None:
+                await response(scope, exchange.receive, exchange.send)
+
+
+def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(body, status, headers, media_type="application/json")
+
+
+def _failure(error: StreamScribeError, allowed: str | None) -> Response:
+    headers = {}
+    if isinstance(error, MethodNotAllowed) and allowed:
+        headers["allow"] = allowed
+    if error.http_status in (429, 503) and error.retry is not Retry.NEVER:
+        headers["retry-after"] = str(math.ceil(error.retry_after_s or RETRY_S))
+    return json_response(rest.encode(rest.failure(error)), error.http_status, headers)
+
+
+class _Exchange:
+    """The two directions of one request, and how far each has come."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._received = False
+        self._answered = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._received = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        self._answered = True
+        await self._send(message)
+
+    async def refuse(self, response: Response) -> None:
+        """Answers, unless an answer has begun; the answer ends when the client has sent all or enough of its body.
+
+        A connection that is closed while the client still sends is reset, and the answer may be lost with it.
+        """
+        if self._answered:
+            return
+        await self.send(
+            {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
+        )
+        await self.send({"type": "http.response.body", "body": response.body, "more_body": True})
+        discarded = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_S):
+                while not self._received and discarded < LINGER_BYTES:
+                    discarded += len((await self.receive()).get("body", b""))
+        await self.send({"type": "http.response.body", "body": b""})
