@@ -7,7 +7,7 @@ source, as its own way (2026/04/163:30p.m., 15min) is not how Chinese text is wr
 import re
 from collections.abc import Iterator
 
-from streamscribe.text.chinese_numbers import NUMERALS, in_digits, number, positional
+from streamscribe.text.chinese_numbers import DIGITS, NUMERALS, in_digits, number, positional
 from streamscribe.text.grammar import Grammar, Token
 from streamscribe.text.timed import Edit
 
@@ -15,6 +15,8 @@ _CLAUSE = re.compile(r"[^\s，。！？；：、,!?;:…]+")
 _PLAIN = frozenset({"char", "whitelist"})
 """Kinds that hold no number; the white list is of idioms."""
 _NUMERAL = re.compile(f"[{NUMERALS}]")
+_GOES_ON = "几来刻" + DIGITS
+"""After these a number is not over: 十几个, 二十来个, 十一点三刻, 三十七度五."""
 _PERCENT = re.compile(rf"百分之([{NUMERALS}点]+)(?:([到至])(?:百分之)?([{NUMERALS}点]+))?")
 _FRACTION = re.compile(rf"([{NUMERALS}]+)分之([{NUMERALS}]+)")
 _CLOCK = re.compile(
@@ -59,7 +61,7 @@ def _clause_edits(clause: str, offset: int, grammar: Grammar) -> Iterator[Edit]:
 
 def _written(token: Token, source: str, following: str) -> str:
     """A token as people write it; its source where that is best."""
-    if following and following in "几来":  # 十几个, 二十来个
+    if following and following in _GOES_ON:
         return source
     if token.kind == "time" and (clock := _CLOCK.fullmatch(source)):
         return _clock(clock)

@@ -4,11 +4,13 @@ import re
 
 from streamscribe.text.timed import Edit
 
-_MARK = re.compile(
+_MARKS = re.compile(
     r"""
-    (?<=\d)[.,:](?=\d) |           # part of a number, kept
-    (?<=\w)['’\-/@_](?=\w) |       # part of a word, kept
-    (?P<ends>[,.;:!?，。、；：！？…·—–\-'’"“”‘()（）\[\]【】「」『』《》〈〉¡¿~～]+)
+    (?<=\d)[.,:](?=\d) |                        # in a number, kept: 3.5
+    (?<!\w)-(?=\d) |                            # before one, kept: -5
+    (?<=\w)['’\-/@_](?=\w) |                    # in a word, kept: don't
+    (?<=[A-Za-z])\.(?=[A-Za-z]) |               # kept too: p.m
+    (?P<gone>[,.;:!?，。、；：！？…·—–\-'’"“”‘()（）\[\]【】「」『』《》〈〉¡¿~～]+)
     """,
     re.VERBOSE,
 )
@@ -17,13 +19,16 @@ _MARK = re.compile(
 def punctuation(text: str) -> list[Edit]:
     """Edits that delete the text's punctuation, but not the marks inside numbers and words (3.5, 10:30, don't).
 
-    A mark between two words that no space parts leaves one, where their script has spaces.
+    Words that only a mark parts get a space where their script has spaces.
     """
-    edits = []
-    for match in _MARK.finditer(text):
-        if match["ends"]:
-            start, end = match.span()
-            torn = text[start - 1 : start].isascii() and text[end : end + 1].isascii()
-            apart = torn and text[start - 1 : start].isalnum() and text[end : end + 1].isalnum()
-            edits.append(Edit(start, end, " " if apart else ""))
+    edits: list[Edit] = []
+    for match in _MARKS.finditer(text):
+        if match["gone"] is None:
+            continue
+        start, end = match.span()
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if after == " " and before in ("", " "):
+            end += 1
+        parts = before.isascii() and after.isascii() and before.isalnum() and after.isalnum()
+        edits += [Edit(at, at + 1, " " if parts and at == start else "") for at in range(start, end)]
     return edits

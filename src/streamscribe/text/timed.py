@@ -34,7 +34,7 @@ class TimedText:
         return TimedText(_edited(self.text, edits), tuple(self._edited_words(edits)))
 
     def _edited_words(self, edits: Sequence[Edit]) -> Iterable[Word]:
-        starts = _starts(self.text, self.words)
+        starts = word_starts(self.text, self.words)
         starts_of_edits = [edit.start for edit in edits]
         group: list[Word] = []
         group_start = 0
@@ -54,21 +54,7 @@ class TimedText:
             group, group_start = [], end
 
 
-def timed(text: str, words: Sequence[Word]) -> TimedText:
-    """The text with its words; without them where they do not tell the text in order.
-
-    What lies between two words (punctuation) goes to the one before it; words lose white space around them.
-    """
-    starts = _starts(text, words)
-    if not words or len(starts) < len(words):
-        return TimedText(text)
-    ends = [*starts[1:], len(text)]
-    pieces = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-    told = zip(words, pieces, strict=True)
-    return TimedText(text, tuple(Word(one, w.start_ms, w.end_ms, w.confidence) for w, one in told if one))
-
-
-def _starts(text: str, words: Sequence[Word]) -> list[int]:
+def word_starts(text: str, words: Sequence[Word]) -> list[int]:
     """Where each word begins in the text (the first one at 0); fewer than the words where one is missing."""
     starts: list[int] = []
     at = 0
@@ -80,6 +66,20 @@ def _starts(text: str, words: Sequence[Word]) -> list[int]:
         starts.append(begin if starts else 0)
         at = begin + len(said)
     return starts
+
+
+def timed(text: str, words: Sequence[Word]) -> TimedText:
+    """The text with its words; without them where they do not tell the text in order.
+
+    What lies between two words (punctuation) goes to the one before it; words lose white space around them.
+    """
+    starts = word_starts(text, words)
+    if not words or len(starts) < len(words):
+        return TimedText(text)
+    ends = [*starts[1:], len(text)]
+    pieces = [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+    told = zip(words, pieces, strict=True)
+    return TimedText(text, tuple(Word(one, w.start_ms, w.end_ms, w.confidence) for w, one in told if one))
 
 
 def _edited(text: str, edits: Iterable[Edit]) -> str:
