@@ -25,7 +25,7 @@ check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest tests/house tests/unit tests/machines tests/conformance --cov --cov-report=term:skip-covered
 
 test: check models ## everything: check, then real models, servers and a browser

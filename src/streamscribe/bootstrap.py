@@ -7,8 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 
+import numpy as np
+
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
@@ -19,7 +22,13 @@ from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.models.pool import Models
-from streamscribe.models.ports import SegmentRecognizer, VoiceActivityDetector
+from streamscribe.models.ports import (
+    SegmentRecognizer,
+    SegmentRequest,
+    VadOptions,
+    VadRequest,
+    VoiceActivityDetector,
+)
 from streamscribe.models.replica import Replica, StepReport
 from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
@@ -61,20 +70,26 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
 
     Raises ModelUnavailable where a model is not installed or its files have changed.
     """
-    vad, recognizer, warm_ups = _engines(settings)
+    vad, recognizer = _engines(settings)
     recognizer_policy = BatchPolicy(
         max_batch_size=settings.max_batch_size, wait_ms=settings.batch_wait_ms, max_waiting_s=settings.max_waiting_s
     )
     vad_policy = BatchPolicy(max_batch_size=64, wait_ms=VAD_WAIT_MS, max_waiting_s=settings.max_waiting_s)
+    second = np.zeros(SAMPLE_RATE, np.float32)
+
+    def warm_vad() -> None:
+        vad.step([VadRequest(vad.open(VadOptions()), second[: vad.block_samples], last=True)])
+
+    def warm_recognizer() -> None:
+        recognizer.recognize([SegmentRequest(second, draft=True)])
+        recognizer.recognize([SegmentRequest(second, words=True)])
 
     def failed(name: str, error: BaseException) -> None:
         _log.error("a model step failed", model=name, exc_info=error)
 
     return Models(
         vad=vad,
-        vad_replica=Replica(
-            "vad", vad.step, policy=vad_policy, on_step=on_step, on_error=failed, warm_up=[warm_ups[0]]
-        ),
+        vad_replica=Replica("vad", vad.step, policy=vad_policy, on_step=on_step, on_error=failed, warm_up=[warm_vad]),
         recognizer=recognizer,
         recognizer_replica=Replica(
             "recognizer",
@@ -82,21 +97,18 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
             policy=recognizer_policy,
             on_step=on_step,
             on_error=failed,
-            warm_up=[warm_ups[1]],
+            warm_up=[warm_recognizer],
         ),
     )
 
 
-def _engines(
-    settings: ModelSettings,
-) -> tuple[VoiceActivityDetector, SegmentRecognizer, tuple[Callable[[], object], Callable[[], object]]]:
+def _engines(settings: ModelSettings) -> tuple[VoiceActivityDetector, SegmentRecognizer]:
     """The engines of a profile; each is imported only where it is used, for it brings its libraries along."""
     if settings.profile == "fake":
         from streamscribe.models.fake.recognizer import FakeRecognizer
         from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
 
-        fake = FakeRecognizer(cost_ms=settings.fake_cost_ms)
-        return FakeVoiceActivityDetector(), fake, (int, int)
+        return FakeVoiceActivityDetector(), FakeRecognizer(cost_ms=settings.fake_cost_ms)
 
     from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
     from streamscribe.models.fsmn_vad.detector import FsmnVad
@@ -105,12 +117,9 @@ def _engines(
 
     directory = settings.dir.expanduser()
     threads = settings.threads or os.cpu_count() or 1
-    vad = FsmnVad(open_verified("fsmn-vad", directory))
-    whisper = WhisperModel(
-        open_verified("whisper-base", directory), threads=threads, compute_type=settings.compute_type
-    )
-    recognizer = EncoderDecoderRecognizer(whisper)
-    return vad, recognizer, (vad.warm_up, whisper.warm_up)
+    files = open_verified("whisper-base", directory)
+    whisper = WhisperModel(files, threads=threads, compute_type=settings.compute_type)
+    return FsmnVad(open_verified("fsmn-vad", directory)), EncoderDecoderRecognizer(whisper)
 
 
 @asynccontextmanager
@@ -163,11 +172,20 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
         readiness = Readiness({"models": lambda: parts.models.ready})
         rest = routes(parts.hub, parts.decoders, limits=limits, profile=settings.model.profile)
         main = create_app(
-            parts.hub, auth, gateway=gateway, limits=limits, metrics=parts.metrics, readiness=readiness, routes=rest
+            parts.hub,
+            auth,
+            gateway=gateway,
+            limits=limits,
+            metrics=parts.metrics,
+            readiness=readiness,
+            decode=parts.decoders.decode,
+            routes=rest,
         )
         bindings = [Binding(main, gateway.host, gateway.port, "gateway.port")]
         if gateway.funasr_port >= 0:
-            funasr = create_funasr_app(parts.hub, auth, gateway=gateway, limits=limits, readiness=readiness)
+            funasr = create_funasr_app(
+                parts.hub, auth, gateway=gateway, limits=limits, readiness=readiness, decode=parts.decoders.decode
+            )
             bindings.append(Binding(funasr, gateway.host, gateway.funasr_port, "gateway.funasr_port"))
         async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(watch_tenants(store))] if store else []

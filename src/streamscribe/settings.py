@@ -58,7 +58,7 @@ class LimitSettings(_Section):
     decode_stall_s: float = _bounded(20, 1, 600, "A decoding child that gives nothing for so long is killed.")
     max_sessions: int = _bounded(1000, 1, 100_000, "Sessions of one process, all tenants.")
     max_tenant_sessions: int = _bounded(500, 1, 100_000, "Sessions of one tenant whose file names no quota.")
-    max_session_s: float = _bounded(3 * 3600, 1, 48 * 3600, "Length of a session.")
+    max_session_s: float = _bounded(4 * 3600, 1, 48 * 3600, "Length of a session.")
     first_audio_timeout_s: float = _bounded(30, 0.1, 600, "A session without audio for so long is closed 4408.")
     idle_timeout_s: float = _bounded(30, 0.1, 3600, "A session without any message for so long is closed 4408.")
     finalize_timeout_s: float = _bounded(60, 0.1, 3600, "Without a final for so long after the end, the session fails.")
@@ -151,7 +151,7 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         model_config = SettingsConfigDict(yaml_file=file or DEFAULT_FILE, yaml_file_encoding="utf-8")
 
     flags = {_KEPT_NAMES[name]: value for name, value in os.environ.items() if name in _KEPT_NAMES and value}
-    flags.update({path: value for path, value in (overrides or {}).items() if value is not None})
+    flags.update(overrides or {})
     try:
         return Loaded(**_nested(flags))
     except ValidationError as error:

@@ -9,6 +9,7 @@ from streamscribe import __version__
 from streamscribe.cli import bench, demo, doctor, keys, models, serve, stream, transcribe, warmup
 from streamscribe.cli.output import Exit, fail
 from streamscribe.core.errors import StreamScribeError
+from streamscribe.models.registry.errors import NotInstalled
 from streamscribe.settings import SettingsError
 
 app = typer.Typer(
@@ -49,12 +50,24 @@ def main() -> None:
     """Entry point. Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted."""
     try:
         app()
-    except SettingsError as error:
-        fail(str(error), Exit.USAGE)
-    except StreamScribeError as error:
-        fail(error.message)
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(Exit.FAILED) from None
     except KeyboardInterrupt:
         raise SystemExit(Exit.INTERRUPTED) from None
+    except (SettingsError, StreamScribeError, ExceptionGroup) as raised:
+        error = _first(raised)
+        if isinstance(error, SettingsError):
+            fail(str(error), Exit.USAGE)
+        if isinstance(error, NotInstalled):
+            fail(error.message, Exit.NOT_INSTALLED)
+        if isinstance(error, StreamScribeError):
+            fail(error.message)
+        raise
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of what a group of tasks raised: it is what made the others end."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -25,5 +25,5 @@ def settings_from(config: Path | None, assignments: list[str] | None, **flags: A
         if not equals or "." not in path:
             raise SettingsError(f"--set {assignment}: write section.field=value")
         overrides[path] = value
-    overrides.update({name.replace("__", "."): value for name, value in flags.items()})
+    overrides.update({name.replace("__", "."): value for name, value in flags.items() if value is not None})
     return load(config, overrides)

@@ -93,7 +93,7 @@ class TextScreen:
             if message.text:
                 out.print(Text.assemble((f"{_clock(message.start_ms)}  ", "dim"), message.text, *_channel(message)))
         else:
-            partial = Text(f"{_clock(message.start_ms)}  {message.text}", style="dim italic")
+            partial = Text(f"{_clock(message.start_ms)}  {message.text} …", style="dim italic")
             self._partials[message.segment_id] = partial
             if self._live is None:
                 out.print(partial)

@@ -55,7 +55,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class _Lane:
-    """Requests that run one after the other; as urgent as the most urgent of them."""
+    """Requests that run one after the other; as urgent as the most urgent of them. Bounded by `max_waiting_s`."""
 
     key: Hashable
     rank: tuple[float, int] = (0.0, 0)

@@ -9,7 +9,7 @@ class RecordLog:
     """Numbers a session's records and knows up to where its audio is durable.
 
     Holds one pair for each audio record that is not durable yet; the shell publishes in order and waits, so they are
-    as many as one event may release.
+    at most as many as one event may release.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,44 @@
+"""Whole server processes on free loopback ports, one of each kind for the session."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamscribe.client.local_server import LocalServer, RunningServer
+from streamscribe.models.registry import open_verified
+from streamscribe.settings import load
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def model_dir() -> Path:
+    return load().model.dir.expanduser()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RunningServer]:
+    """A server with the real models, as a user starts it."""
+    with LocalServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fake_server() -> Iterator[RunningServer]:
+    """A server on the fake models: for what does not depend on text."""
+    with LocalServer(["--profile", "fake"]) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def recordings(model_dir: Path) -> dict[str, Path]:
+    """The catalogue's recordings by name."""
+    return open_verified("demo-recordings", model_dir)
+
+
+def shared_audio() -> Path | None:
+    """Recordings that are not part of the project, where they are at hand."""
+    folder = Path(os.environ.get("STREAMSCRIBE_SHARED_AUDIO", ROOT.parent / "shared" / "audio"))
+    return folder if folder.is_dir() else None

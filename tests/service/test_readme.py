@@ -1,0 +1,78 @@
+"""Every command of the READMEs, run as a reader would, in order."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SERVE = "make serve"
+
+pytestmark = [pytest.mark.models, pytest.mark.timeout(600)]
+
+
+def blocks(readme: str) -> list[tuple[str, str]]:
+    return [(kind, code.strip()) for kind, code in BLOCK.findall((ROOT / readme).read_text())]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, recordings: dict[str, Path]) -> Path:
+    """A folder that looks like a checkout with the reader's own recording in it."""
+    for entry in (*ROOT.glob("*"), ROOT / ".venv"):
+        if entry.exists() and entry.name not in ("recording.wav", "tenants.yaml"):
+            (tmp_path / entry.name).symlink_to(entry)
+    shutil.copy(recordings["en/quick_brown_fox.wav"], tmp_path / "recording.wav")
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "VENV": str(Path(sys.prefix))}
+
+
+def _served(folder: Path) -> subprocess.Popen[bytes]:
+    """`make serve`, until it answers that it is ready."""
+    server = subprocess.Popen(["make", "serve"], cwd=folder, env=environment(), start_new_session=True)
+    for _ in range(240):
+        if server.poll() is not None:
+            break
+        try:
+            with urllib.request.urlopen("http://localhost:8000/readyz") as answer:
+                if answer.status == 200:
+                    return server
+        except OSError:
+            time.sleep(0.25)
+    raise AssertionError(f"make serve did not become ready (exit code {server.poll()})")
+
+
+@pytest.fixture
+def background() -> Iterator[list[subprocess.Popen[bytes]]]:
+    servers: list[subprocess.Popen[bytes]] = []
+    yield servers
+    for server in servers:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)
+
+
+def test_both_languages_have_the_same_commands() -> None:
+    assert blocks("README.md") == blocks("README.zh-CN.md")
+
+
+def test_every_command_works_as_written(checkout: Path, background: list[subprocess.Popen[bytes]]) -> None:
+    for kind, code in blocks("README.md"):
+        if code == SERVE:
+            background.append(_served(checkout))
+            continue
+        command = ["bash", "-euo", "pipefail", "-c", code] if kind == "bash" else [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=checkout, env=environment(), capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+        if kind == "python" or "recording.wav" in code:
+            assert "fox" in done.stdout.lower(), f"{code}\n{done.stdout}\n{done.stderr}"
