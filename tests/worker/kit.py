@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -11,8 +12,7 @@ from itertools import repeat
 import numpy as np
 
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.core.audio import AudioFormat
-from streamscribe.core.batching import BatchPolicy
+from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, Mode, SessionOptions
 from streamscribe.core.records import (
@@ -39,6 +39,7 @@ from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
 
 OFFLINE = SessionOptions(mode=Mode.OFFLINE)
+MAX_BACKLOG_S = 5
 PACKETS = (7, 160, 960, 9600, 100_000)
 
 
@@ -61,8 +62,10 @@ def speech(seed: int, *voices_ms: int, pause_ms: int = 1200) -> bytes:
 
 
 def stereo(left: bytes, right: bytes) -> bytes:
-    pair = [np.frombuffer(side, "<i2") for side in (left, right)]
-    return np.stack(pair, axis=1).astype("<i2").tobytes()
+    """Both sides interleaved, the shorter one followed by silence."""
+    length = max(len(left), len(right))
+    pair = [np.frombuffer(side.ljust(length, b"\0"), "<i2") for side in (left, right)]
+    return np.stack(pair, axis=1).tobytes()
 
 
 def packets(data: bytes, sizes: int | Iterable[int], sample_bytes: int = 2) -> Iterable[bytes]:
@@ -90,6 +93,31 @@ def fake_models(
     return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
 
 
+class HeardRecognizer(FakeRecognizer):
+    """The fake, which keeps its batches and, while the gate is shut, stands still in the step it is in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[SegmentRequest]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self._entered = threading.Semaphore(0)
+
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
+        self.batches.append(list(batch))
+        self._entered.release()
+        self.gate.wait()
+        return super().recognize(batch)
+
+    @property
+    def requests(self) -> list[SegmentRequest]:
+        return [request for batch in self.batches for request in batch]
+
+    async def entered(self) -> None:
+        """Returns when one more step has begun."""
+        await asyncio.to_thread(self._entered.acquire)
+
+
 @dataclass
 class Recorder:
     """A worker's observer that keeps what it is told."""
@@ -103,17 +131,31 @@ class Recorder:
         return [arguments for fact, arguments in self.facts if fact == name]
 
 
+class _WatchedBus(MemoryBus):
+    """Tells when something was settled."""
+
+    def __init__(self, max_backlog_s: float, changed: asyncio.Event) -> None:
+        super().__init__(max_backlog_s)
+        self._changed = changed
+
+    def settle(self, session_id: SessionId, size_bytes: int) -> None:
+        super().settle(session_id, size_bytes)
+        self._changed.set()
+
+
 class Rig:
     """Speaks for the gateway: numbers the records, collects the events."""
 
-    def __init__(self, bus: MemoryBus, worker: Worker, models: Models, observer: Recorder) -> None:
+    def __init__(
+        self, bus: MemoryBus, worker: Worker, models: Models, observer: Recorder, changed: asyncio.Event
+    ) -> None:
         self.bus = bus
         self.worker = worker
         self.models = models
         self.observer = observer
         self.events: dict[str, list[WorkerEvent]] = defaultdict(list)
         self._next: dict[str, int] = defaultdict(int)
-        self._changed = asyncio.Event()
+        self._changed = changed
         bus.attach_gateway(self._collect)
 
     def _collect(self, event: WorkerEvent) -> None:
@@ -158,6 +200,19 @@ class Rig:
             self._changed.clear()
             await self._changed.wait()
 
+    async def heard(self, name: str) -> None:
+        """Returns when the worker has processed all that was sent."""
+        while not self.bus.room(SessionId(name), int(MAX_BACKLOG_S * 32_000)):
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def recognised(self) -> None:
+        """Returns when all that was asked of the recogniser until now, drafts too, is answered and told."""
+        await asyncio.sleep(0)
+        nothing = SegmentRequest(np.zeros(0, np.float32))
+        await self.models.recognizer_replica.submit(nothing, priority=Priority.LOW, audio_s=0)
+        await asyncio.sleep(0)
+
     async def over(self, name: str) -> WorkerEvent:
         return await self.until(name, lambda event: isinstance(event, Finished | Failed))
 
@@ -187,17 +242,18 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    models: Models | None = None, *, max_backlog_s: float = 5, settings: WorkerSettings | None = None
+    models: Models | None = None, *, max_backlog_s: float = MAX_BACKLOG_S, settings: WorkerSettings | None = None
 ) -> AsyncIterator[Rig]:
     """A worker at work; at the end it is stopped, and every ledger must hold."""
     models = models or fake_models()
     models.start()
-    bus = MemoryBus(max_backlog_s)
+    changed = asyncio.Event()
+    bus = _WatchedBus(max_backlog_s, changed)
     observer = Recorder()
     worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer)
     running = asyncio.ensure_future(worker.run())
     try:
-        yield Rig(bus, worker, models, observer)
+        yield Rig(bus, worker, models, observer, changed)
         bus.check_integrity()
     finally:
         running.cancel()

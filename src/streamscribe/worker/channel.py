@@ -25,6 +25,7 @@ class Channel:
         self._session_id = opened.session_id
         self._replica = tools.models.vad_replica
         self._state = tools.models.vad.open(vad_options)
+        self._key = object()  # what a replica may hold for a while after the channel is gone
         self._emit = emit
 
     async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
@@ -34,7 +35,7 @@ class Channel:
             VadRequest(self._state, block, last),
             priority=Priority.NORMAL,
             audio_s=seconds(len(block)),
-            exclusive=self,
+            exclusive=self._key,
         )
         self.track.hold(block)
         for change in changes:

@@ -95,3 +95,7 @@ class Finals:
         voice_ended_s: float,
     ) -> None:
         self._teller.final(segment, text, closed.end, words, hypothesis, self._loop.time() - voice_ended_s)
+
+    def check_integrity(self) -> None:
+        """The line's equation."""
+        self._line.check_integrity()

@@ -49,7 +49,7 @@ class Drafts:
             segment.drafted = track.heard
             self._drafting = segment
             self._task = self._tasks.create_task(self._draft(segment, track))
-            self._task.add_done_callback(partial(self._give_back, self._loop.time()))
+            self._task.add_done_callback(partial(self._over, self._loop.time()))
 
     def closed(self, segment: Segment) -> None:
         """No partial of the segment is told any more."""
@@ -70,12 +70,12 @@ class Drafts:
                 audio_s=seconds(len(samples)),
             )
         except StreamScribeError:
-            self._drafting = self._task = None
             return
-        self._drafting = self._task = None
         self._tell(segment, hypothesis, start, end)
 
-    def _give_back(self, asked_s: float, task: asyncio.Task[None]) -> None:
+    def _over(self, asked_s: float, task: asyncio.Task[None]) -> None:
+        if self._task is task:
+            self._drafting = self._task = None
         elapsed_s = self._loop.time() - asked_s
         self._budget.give_back(None if task.cancelled() else elapsed_s)
         self._not_before_s = self._loop.time() + REST * elapsed_s

@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from traceback import clear_frames
 from typing import NoReturn
 
 from streamscribe.core.errors import InternalError, StreamScribeError
@@ -36,6 +37,7 @@ class _Owned:
     opened: SessionOpened
     inbox: asyncio.Queue[tuple[Record, float]] = field(default_factory=asyncio.Queue)
     task: asyncio.Task[None] | None = None
+    stream: Stream | None = None
 
 
 class Worker:
@@ -53,6 +55,7 @@ class Worker:
         self._text = text
         self._settings = settings
         self._observer = observer
+        self._budget = DraftBudget(settings.partial_interval_ms / 1000)
         self._sessions: dict[SessionId, _Owned] = {}
 
     @property
@@ -63,12 +66,18 @@ class Worker:
     async def run(self) -> NoReturn:
         """Works until cancelled."""
         with ThreadPoolExecutor(1, thread_name_prefix="text") as executor:
-            budget = DraftBudget(self._settings.partial_interval_ms / 1000)
-            tools = StreamTools(self._models, self._text, executor, self._settings, self._observer, budget)
+            tools = StreamTools(self._models, self._text, executor, self._settings, self._observer, self._budget)
             async with asyncio.TaskGroup() as tasks:
                 self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))
                 await asyncio.get_running_loop().create_future()
         raise AssertionError("a future that nobody sets ends by cancellation only")
+
+    def check_integrity(self) -> None:
+        """The equations of all ledgers of all sessions."""
+        self._budget.check_integrity()
+        for owned in self._sessions.values():
+            if owned.stream is not None:
+                owned.stream.check_integrity()
 
     def _accept(self, record: Record, tasks: asyncio.TaskGroup, tools: StreamTools) -> None:
         owned = self._sessions.get(record.session_id)
@@ -76,6 +85,7 @@ class Worker:
             self._forget(owned)
             if owned.task is not None:
                 owned.task.cancel()
+                owned.task = None
         elif owned is not None:
             owned.inbox.put_nowait((record, asyncio.get_running_loop().time()))
         elif isinstance(record, SessionOpened):
@@ -87,15 +97,20 @@ class Worker:
     async def _own(self, owned: _Owned, tools: StreamTools) -> None:
         try:
             self._tell(owned, await self._work(owned, tools))
+        except asyncio.CancelledError as cancelled:
+            clear_frames(cancelled.__traceback__)
+            raise
         except Exception as error:  # noqa: BLE001 - the session's edge: whatever it was, it is this session's alone
             self._tell(owned, Failed(owned.opened.session_id, _typed(owned.opened, error)))
-        finally:
+            clear_frames(error.__traceback__)
+        finally:  # with the frames, what else would hold the session's audio in cycles until the next collection
+            owned.stream = owned.task = None
             self._forget(owned)
 
     async def _work(self, owned: _Owned, tools: StreamTools) -> Finished:
         session_id = owned.opened.session_id
         async with asyncio.TaskGroup() as tasks:
-            stream = Stream(owned.opened, tools, tasks, lambda event: self._tell(owned, event))
+            stream = owned.stream = Stream(owned.opened, tools, tasks, lambda event: self._tell(owned, event))
             self._bus.settle(session_id, 0)
             while not stream.ended:
                 record, arrived = await owned.inbox.get()
@@ -127,6 +142,6 @@ def _typed(opened: SessionOpened, error: BaseException) -> StreamScribeError:
     log = _log.bind(session_id=opened.session_id, trace_id=opened.trace_id)
     if isinstance(error, StreamScribeError):
         log.warning("session_failed", code=error.code)
-        return error
+        return error.with_traceback(None)  # whose frames hold audio
     log.error("session_failed", code=InternalError.code, exc_info=error)
     return InternalError()

@@ -7,6 +7,7 @@ from streamscribe.audio.pcm import PcmReader
 from streamscribe.core.audio import to_ms
 from streamscribe.core.endpoint import Effect, SegmentClosed, SegmentOpened
 from streamscribe.core.intake import DUPLICATE, Intake
+from streamscribe.core.integrity import ensure
 from streamscribe.core.options import Mode
 from streamscribe.core.partial_window import PartialWindow
 from streamscribe.core.records import (
@@ -40,6 +41,7 @@ class Stream:
     def __init__(self, opened: SessionOpened, tools: StreamTools, tasks: asyncio.TaskGroup, emit: Emit) -> None:
         options = opened.options
         self.ended = False
+        self.channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
         self._session_id = opened.session_id
         self._settings = tools.settings
         self._emit = emit
@@ -49,7 +51,6 @@ class Stream:
         self._reader = PcmReader(options.audio)
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
         self._hotwords = options.hotwords
-        self._channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
         self._teller = Teller(opened, emit, tools.observer, last_pass=1 if options.mode is Mode.ONLINE else 2)
         self._finals = Finals(options, tools, tasks, self._teller)
         self._drafts = None if options.mode is Mode.OFFLINE else Drafts(options, tools, tasks, self._teller)
@@ -58,7 +59,7 @@ class Stream:
     @property
     def audio_ms(self) -> int:
         """How much audio was processed."""
-        return to_ms(self._channels[0].track.heard)
+        return to_ms(self.channels[0].track.heard)
 
     async def handle(self, record: Record, arrived_s: float) -> None:
         """Processes the next record, or drops it as a repetition; raises SequenceGap when one is missing."""
@@ -84,34 +85,35 @@ class Stream:
         for at in range(0, len(data), size):
             await self._hear(self._reader.read(data[at : at + size]))
         self._teller.sequence = chunk.sequence
-        self._tell_progress()
 
     async def _hear(self, samples: Sequence[Samples]) -> None:
-        received = [channel.track.receive(one) for channel, one in zip(self._channels, samples, strict=True)]
+        received = [channel.track.receive(one) for channel, one in zip(self.channels, samples, strict=True)]
         for blocks in zip(*received, strict=True):
             await self._hear_blocks(blocks)
+            self._tell_progress()
 
     async def _hear_blocks(self, blocks: Iterable[Samples], *, last: bool = False) -> None:
         """One block of each channel."""
         await self._finals.room()
-        for channel, block in zip(self._channels, blocks, strict=True):
+        for channel, block in zip(self.channels, blocks, strict=True):
             changes = await channel.hear(block, last=last)
             await self._perform(channel, channel.endpointer.advance(channel.track.heard, changes))
+            channel.forget()
         if self._drafts is not None:
-            open_segments = [(c.segment, c.track) for c in self._channels if c.segment is not None]
+            open_segments = [(c.segment, c.track) for c in self.channels if c.segment is not None]
             if open_segments:
                 self._drafts.consider(open_segments)
 
     async def _flush(self, marker: str) -> None:
         """Closes what is open behind the last sample received, though it may not fill a block."""
-        for channel in self._channels:
+        for channel in self.channels:
             await self._perform(channel, channel.endpointer.flush(channel.track.received))
         await self._finals.then(lambda: self._emit(Flushed(self._session_id, marker)))
 
     async def _end(self) -> None:
         await self._hear(self._reader.flush())
-        await self._hear_blocks([channel.track.last_block() for channel in self._channels], last=True)
-        for channel in self._channels:
+        await self._hear_blocks([channel.track.last_block() for channel in self.channels], last=True)
+        for channel in self.channels:
             await self._perform(channel, channel.endpointer.end(channel.track.heard))
         self.ended = True
 
@@ -122,7 +124,6 @@ class Stream:
                     channel.segment = self._open(channel, effect)
                 case SegmentClosed():
                     await self._close(channel, effect)
-        channel.forget()
 
     def _open(self, channel: Channel, opened: SegmentOpened) -> Segment:
         return Segment(
@@ -154,3 +155,13 @@ class Stream:
         if now_s - self._progress_s >= PROGRESS_S:
             self._progress_s = now_s
             self._emit(Progress(self._session_id, self.audio_ms))
+
+    def check_integrity(self) -> None:
+        """The equations of all its ledgers; each open segment is an open segment of its channel."""
+        self._intake.check_integrity()
+        self._teller.transcript.check_integrity()
+        self._finals.check_integrity()
+        for channel in self.channels:
+            channel.endpointer.check_integrity()
+            opened = channel.endpointer.open_segment
+            ensure((channel.segment is None) == (opened is None), "a channel's segment is open in its endpointer")

@@ -38,7 +38,9 @@ class AudioTrack:
         return self._heard - self._start
 
     def receive(self, samples: Samples) -> list[Samples]:
-        """The blocks that are full now; hold each when it was heard, in order."""
+        """The blocks that are full now; hold each when it was heard, in order. `samples` is the track's from now on."""
+        if not self._filled and len(samples) == self._block_samples:  # the usual packet needs no copy
+            return [samples]
         blocks: list[Samples] = []
         taken = 0
         while taken < len(samples):

@@ -1,0 +1,110 @@
+"""The worker's own small ledgers: the line, the track and the draft budget."""
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamscribe.worker.budget import MOST, DraftBudget
+from streamscribe.worker.line import Line, Place
+from streamscribe.worker.track import AudioTrack
+
+BLOCK = 100
+
+
+@given(st.lists(st.integers(0, 350), max_size=30), st.data())
+def test_a_track_gives_back_what_it_was_given_whatever_the_packets(sizes: list[int], data: st.DataObject) -> None:
+    audio = np.arange(sum(sizes), dtype=np.float32)
+    track = AudioTrack(BLOCK)
+    at = forgotten = 0
+    for size in sizes:
+        for block in track.receive(audio[at : at + size].copy()):
+            assert len(block) == BLOCK
+            track.hold(block)
+        at += size
+        assert track.received == at
+        assert track.heard == at // BLOCK * BLOCK
+        forgotten = max(forgotten, data.draw(st.integers(0, at)))
+        track.forget_before(forgotten)
+        assert track.held < track.heard - min(forgotten, track.heard) + BLOCK
+        start = data.draw(st.integers(forgotten, at))
+        end = data.draw(st.integers(start, at))
+        np.testing.assert_array_equal(track.cut(start, end), audio[start:end])
+    rest = track.last_block()
+    np.testing.assert_array_equal(rest, audio[track.heard :])
+    track.hold(rest)
+    assert track.heard == track.received == at
+
+
+def test_what_is_cut_out_is_a_copy() -> None:
+    track = AudioTrack(BLOCK)
+    [block] = track.receive(np.ones(BLOCK, np.float32))
+    track.hold(block)
+    track.cut(0, BLOCK)[:] = 0
+    assert track.cut(0, BLOCK).all()
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_line_tells_in_order_whatever_gets_ready_first(seed: int) -> None:
+    rng = random.Random(seed)
+    line = Line(5)
+    told: list[int] = []
+    waiting: list[tuple[int, Place]] = []
+
+    async def join_all() -> None:
+        for number in range(30):
+            await line.room()
+            waiting.append((number, line.join()))
+            assert len(line) <= 5
+            line.check_integrity()
+
+    joining = asyncio.ensure_future(join_all())
+    while not joining.done() or waiting:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        number, place = waiting.pop(rng.randrange(len(waiting)))
+        line.ready(place, lambda number=number: told.append(number))
+        line.check_integrity()
+    assert told == list(range(30))
+    assert len(line) == 0
+
+
+def test_a_budget_starts_with_one_draft_and_grows_while_they_come_back_soon() -> None:
+    budget = DraftBudget(0.5)
+    assert budget.take()
+    assert not budget.take()
+    budget.give_back(0.1)
+    assert budget.take()
+    assert budget.take()
+    assert not budget.take()
+    assert budget.running == 2
+
+
+@given(st.lists(st.sampled_from(["take", "soon", "late", "given up"]), max_size=300))
+def test_a_budget_never_runs_more_than_its_limit_and_always_leaves_one(steps: list[str]) -> None:
+    budget = DraftBudget(0.5)
+    for step in steps:
+        if step == "take":
+            room = budget.running < budget.limit
+            assert budget.take() == room
+        elif budget.running:
+            budget.give_back({"soon": 0.1, "late": 5.0, "given up": None}[step])
+        budget.check_integrity()
+        assert 1 <= budget.limit <= MOST
+
+
+def test_drafts_that_come_back_late_bring_the_limit_down_to_one() -> None:
+    budget = DraftBudget(0.5)
+    for _ in range(20):
+        while budget.take():
+            pass
+        while budget.running:
+            budget.give_back(0.1)
+    assert budget.limit > 5
+    for _ in range(100):
+        budget.take()
+        budget.give_back(2.0)
+    assert budget.limit == 1
