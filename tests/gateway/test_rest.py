@@ -116,6 +116,21 @@ async def test_a_stream_has_openais_events_and_its_deltas_make_the_text(wav: Pat
     assert last.text == TEXT
 
 
+async def test_a_stream_tells_segments_and_progress_to_those_who_ask(wav: Path) -> None:
+    async with serving(*HELLO) as service:
+        response = await post(service.base_url, wav, stream="true", **{"include[]": "progress"})
+        again = await post(service.base_url, wav, stream="true", **{"include[]": "logprobs"})
+    assert 'segment"' not in again.text.replace("segment_id", "")
+    assert "progress" not in again.text
+    lines = response.text.strip().split("\n\n")
+    assert lines.pop() == "data: [DONE]"
+    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+    kinds = ["transcript.text.delta", "transcript.text.segment", "streamscribe.progress"]
+    assert [event["type"] for event in events] == [*kinds * 4, "transcript.text.done"]
+    assert events[4] == {"type": kinds[1], "id": "seg_1", "start": 1.0, "end": 1.9, "text": "你好。"}
+    assert events[5]["duration_s"] == 3.0
+
+
 async def test_a_failure_inside_a_stream_reaches_the_client_as_an_error(wav: Path) -> None:
     async with serving(final(0, "Hello."), error=ModelUnavailable()) as service:
         stream = await service.openai.audio.transcriptions.create(model="whisper-1", file=wav, stream=True)

@@ -8,7 +8,7 @@ from starlette.types import Message, Send
 
 from streamscribe.core.errors import Draining, SlowReader
 from streamscribe.core.ids import SessionId, TraceId
-from streamscribe.core.messages import Pong, ResultSent
+from streamscribe.core.messages import Heartbeat, Pong, ResultSent
 from streamscribe.gateway.rest.endpoint import Endpoint
 from streamscribe.gateway.rest.recognition import Finals
 from tests.gateway.rest_rig import final
@@ -26,6 +26,15 @@ async def test_finals_come_in_order_and_then_the_error_or_nothing() -> None:
     finals.close(Draining())
     texts = [result.text for result in (await finals.next(), await finals.next()) if result]
     assert texts == ["one", "two"]
+    assert await finals.next() is None
+
+
+async def test_heartbeats_say_how_far_recognition_is() -> None:
+    finals = Finals(100)
+    assert finals.processed_ms == 0
+    finals.send(Heartbeat(received_ms=3000, processed_ms=2000))
+    assert finals.processed_ms == 2000
+    finals.close(None)
     assert await finals.next() is None
 
 

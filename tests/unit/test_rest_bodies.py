@@ -45,6 +45,22 @@ def test_deltas_in_a_row_are_the_whole_text() -> None:
     assert text == TEXT
 
 
+def test_progress_and_segments_say_seconds() -> None:
+    assert json.loads(rest.encode(rest.progress(1500, 3.00004))) == {
+        "type": "streamscribe.progress",
+        "processed_s": 1.5,
+        "duration_s": 3.0,
+    }
+    assert json.loads(rest.encode(rest.progress(0, 0.0)))["duration_s"] is None
+    assert json.loads(rest.encode(rest.segment_done(final(1, "two")))) == {
+        "type": "transcript.text.segment",
+        "id": "seg_1",
+        "start": 10.0,
+        "end": 11.0,
+        "text": "two",
+    }
+
+
 def test_events_are_lines_of_json_under_data() -> None:
     line = rest.event(rest.delta("one", final(7, "two")))
     assert line.startswith(b"data: ")

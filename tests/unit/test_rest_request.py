@@ -59,10 +59,11 @@ def test_lists_are_read_in_every_spelling(pairs: list[tuple[str, str]]) -> None:
     assert request.options.words
 
 
-def test_words_alone_leave_out_segments_and_other_formats_need_no_words() -> None:
+def test_words_alone_leave_out_segments_and_are_for_verbose_json_and_subtitles_only() -> None:
     request = read(("response_format", "verbose_json"), ("timestamp_granularities[]", "word"))
     assert (request.words, request.segments) == (True, False)
-    assert not read(("response_format", "srt"), ("timestamp_granularities[]", "word")).options.words
+    assert not read(("response_format", "text"), ("timestamp_granularities[]", "word")).options.words
+    assert read(("response_format", "srt")).options.words
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,14 @@ def test_bounds_name_their_field() -> None:
     assert refusal(("stream", "true"), ("response_format", "vtt")).field == "stream"
     assert refusal(("stream", "2")).field == "stream"
     assert refusal(("timestamp_granularities", "letter")).field == "timestamp_granularities"
+
+
+@pytest.mark.parametrize("name", ["include", "include[]", "include[0]"])
+def test_progress_is_only_for_those_who_ask(name: str) -> None:
+    assert read((name, "progress")).progress
+    assert read((name, "logprobs"), (name, "progress")).progress
+    assert not read((name, "logprobs")).progress
+    assert not read().progress
 
 
 def test_stream_and_temperature_are_read() -> None:

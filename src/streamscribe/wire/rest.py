@@ -78,6 +78,22 @@ class TextDone(msgspec.Struct, frozen=True, tag_field="type", tag="transcript.te
     usage: Usage
 
 
+class SegmentDone(msgspec.Struct, frozen=True, tag_field="type", tag="transcript.text.segment"):
+    """A segment with its times; in streams that asked for `progress`."""
+
+    id: str
+    start: float
+    end: float
+    text: str
+
+
+class Progress(msgspec.Struct, frozen=True, tag_field="type", tag="streamscribe.progress"):
+    """How much of the file is recognised; its duration is null where it does not say. Not OpenAI's: only when asked."""
+
+    processed_s: float
+    duration_s: float | None
+
+
 class ErrorBody(msgspec.Struct, frozen=True):
     """What an error says."""
 
@@ -144,7 +160,21 @@ def full_text(finals: Iterable[Result]) -> str:
 
 def delta(before: str, final: Result) -> TextDelta:
     """What a segment adds to the text before it: all deltas in a row are the whole text."""
-    return TextDelta(join(before, final.text)[len(before) :], f"seg_{final.segment_id}")
+    return TextDelta(join(before, final.text)[len(before) :], _event_id(final))
+
+
+def segment_done(final: Result) -> SegmentDone:
+    """A segment, by the id of its delta."""
+    return SegmentDone(_event_id(final), final.start_ms / 1000, final.end_ms / 1000, final.text)
+
+
+def _event_id(final: Result) -> str:
+    return f"seg_{final.segment_id}"
+
+
+def progress(processed_ms: int, duration_s: float) -> Progress:
+    """Progress in a file of `duration_s`, 0 for one that does not say its length."""
+    return Progress(processed_ms / 1000, round(duration_s, 3) or None)
 
 
 def transcription(finals: Sequence[Result], audio_s: float) -> Transcription:

@@ -39,11 +39,15 @@ class ResponseFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TranscriptionRequest:
-    """A valid form, but for its file. `words` and `segments` say what `verbose_json` holds."""
+    """A valid form, but for its file. `words` and `segments` say what `verbose_json` holds.
+
+    `progress` asks a stream for segments with times and for how far it has come.
+    """
 
     options: SessionOptions
     format: ResponseFormat = ResponseFormat.JSON
     stream: bool = False
+    progress: bool = False
     segments: bool = True
     words: bool = False
 
@@ -103,11 +107,18 @@ def read_request(pairs: Sequence[tuple[str, str]], task: Task, served_models: Se
         task=task,
         language=_language(fields),
         hotwords=_hotwords(fields),
-        words=words,
+        words=words or format_ in (ResponseFormat.SRT, ResponseFormat.VTT),
         endpoint=EndpointOptions(silence_ms=_silence_ms(fields)),
         live=False,
     )
-    return TranscriptionRequest(options, format_, stream, segments="segment" in granularities, words=words)
+    return TranscriptionRequest(
+        options,
+        format_,
+        stream,
+        progress="progress" in fields.many("include"),
+        segments="segment" in granularities,
+        words=words,
+    )
 
 
 def _format(value: str | None) -> ResponseFormat:

@@ -17,6 +17,7 @@ from streamscribe.wire.rest_request import ResponseFormat, TranscriptionRequest
 
 KEEP_ALIVE_S = 15.0
 """A stream that has nothing to say for so long says a comment, or proxies would cut it."""
+PROGRESS_INTERVAL_S = 1.0
 _COMMENT = b": keep-alive\n\n"
 
 
@@ -55,10 +56,14 @@ def _verbose(results: list[Result], wanted: TranscriptionRequest, audio_s: float
 
 
 class EventStream:
-    """An answer in server-sent events: one delta a segment, then the whole text. A late error is one too."""
+    """An answer in server-sent events: one delta a segment, then the whole text. A late error is one too.
 
-    def __init__(self, send: Send, *, slow_reader_timeout_s: float) -> None:
+    With `progress` a segment is told with its times as well, and how far recognition is at least once a second.
+    """
+
+    def __init__(self, send: Send, *, progress: bool, slow_reader_timeout_s: float) -> None:
         self._send = send
+        self._progress = progress
         self._patience_s = slow_reader_timeout_s
 
     async def write(self, finals: Finals, decoding: Decoding) -> None:
@@ -67,21 +72,23 @@ class EventStream:
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         try:
             text = ""
-            while (final := await self._next(finals)) is not None:
+            while (final := await self._next(finals, decoding)) is not None:
                 await self._put(rest.event(rest.delta(text, final)))
+                if self._progress:
+                    await self._put(rest.event(rest.segment_done(final)) + _progress(finals, decoding))
                 text = join(text, final.text)
             await self._put(rest.event(rest.TextDone(text, rest.usage(decoding.decoded_s))) + rest.DONE)
         except StreamScribeError as error:
             await self._put(rest.event(rest.failure(error)))
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _next(self, finals: Finals) -> Result | None:
+    async def _next(self, finals: Finals, decoding: Decoding) -> Result | None:
         while True:
             try:
-                async with asyncio.timeout(KEEP_ALIVE_S):
+                async with asyncio.timeout(PROGRESS_INTERVAL_S if self._progress else KEEP_ALIVE_S):
                     return await finals.next()
             except TimeoutError:
-                await self._put(_COMMENT)
+                await self._put(_progress(finals, decoding) if self._progress else _COMMENT)
 
     async def _put(self, data: bytes) -> None:
         try:
@@ -89,3 +96,7 @@ class EventStream:
                 await self._send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             raise ClientDisconnect from None
+
+
+def _progress(finals: Finals, decoding: Decoding) -> bytes:
+    return rest.event(rest.progress(finals.processed_ms, decoding.duration_s))

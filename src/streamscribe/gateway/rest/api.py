@@ -111,7 +111,9 @@ class _Audio:
                 max_unread_chars=int(self._limits.max_unread_bytes),
             ) as finals:
                 if wanted.stream:
-                    stream = EventStream(send, slow_reader_timeout_s=self._limits.slow_reader_timeout_s)
+                    stream = EventStream(
+                        send, progress=wanted.progress, slow_reader_timeout_s=self._limits.slow_reader_timeout_s
+                    )
                     await stream.write(finals, decoding)
                     return None
                 return await whole(finals, wanted, decoding)

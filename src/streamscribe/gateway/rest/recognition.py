@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 
 from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import SlowReader, StreamScribeError
-from streamscribe.core.messages import Audio, End, ResultSent, ServerMessage
+from streamscribe.core.messages import Audio, End, Heartbeat, ResultSent, ServerMessage
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.results import Result
 from streamscribe.gateway.hub import Hub
@@ -22,6 +22,8 @@ class Finals:
     """The finals of a file, in order, each once; the session's sink. At most `max_chars` wait to be taken."""
 
     def __init__(self, max_chars: int) -> None:
+        self.processed_ms = 0
+        """So much of the audio is recognised."""
         self._max_chars = max_chars
         self._held: deque[Result] = deque()
         self._held_chars = 0
@@ -31,6 +33,8 @@ class Finals:
 
     def send(self, message: ServerMessage) -> None:
         """Takes a message of the session; one that is no final with text is not for a file's reader."""
+        if isinstance(message, Heartbeat):
+            self.processed_ms = message.processed_ms
         if not isinstance(message, ResultSent) or not message.result.is_final or not message.result.text:
             return
         self._held.append(message.result)
