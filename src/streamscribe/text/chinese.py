@@ -15,8 +15,10 @@ _CLAUSE = re.compile(r"[^\s，。！？；：、,!?;:…]+")
 _PLAIN = frozenset({"char", "whitelist"})
 """Kinds that hold no number; the white list is of idioms."""
 _NUMERAL = re.compile(f"[{NUMERALS}]")
-_GOES_ON = "几来刻" + DIGITS
-"""After these a number is not over: 十几个, 二十来个, 十一点三刻, 三十七度五."""
+_BEGINS_BEFORE = "数双几"
+"""With these before it a number is a word: 数十万, 双十一."""
+_GOES_ON = "几来" + DIGITS
+"""After these a number is not over: 十几个, 二十来个, 三十七度五."""
 _PERCENT = re.compile(rf"百分之([{NUMERALS}点]+)(?:([到至])(?:百分之)?([{NUMERALS}点]+))?")
 _FRACTION = re.compile(rf"([{NUMERALS}]+)分之([{NUMERALS}]+)")
 _CLOCK = re.compile(
@@ -51,7 +53,7 @@ def _clause_edits(clause: str, offset: int, grammar: Grammar) -> Iterator[Edit]:
     for token, piece in zip(tokens, pieces, strict=True):
         end = at + len(piece)
         if token.kind not in _PLAIN:
-            written = _written(token, piece, clause[end : end + 1])
+            written = _written(token, piece, clause[at - 1 : at], clause[end : end + 1])
         else:
             written = positional(piece) if at in hours else piece
         if written != piece:
@@ -59,11 +61,11 @@ def _clause_edits(clause: str, offset: int, grammar: Grammar) -> Iterator[Edit]:
         at = end
 
 
-def _written(token: Token, source: str, following: str) -> str:
+def _written(token: Token, source: str, before: str, after: str) -> str:
     """A token as people write it; its source where that is best."""
-    if following and following in _GOES_ON:
+    if (before and before in _BEGINS_BEFORE) or (after and after in _GOES_ON):
         return source
-    if token.kind == "time" and (clock := _CLOCK.fullmatch(source)):
+    if (token.kind == "time" or source[-1] == "刻") and (clock := _CLOCK.fullmatch(source)):
         return _clock(clock)
     if token.kind == "fraction":
         return _FRACTION.sub(lambda match: f"{in_digits(match[2])}/{in_digits(match[1])}", source)

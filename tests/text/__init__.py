@@ -1,0 +1,1 @@
+"""Tests of what happens to text after a model."""
