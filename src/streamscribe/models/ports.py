@@ -119,6 +119,11 @@ class SegmentRecognizer(Protocol):
 class EncoderDecoder(Protocol[Features, Encoded]):
     """A recogniser in two steps, so that audio can be encoded apart from (and before) the language model."""
 
+    @property
+    def max_samples(self) -> int:
+        """The longest segment that it takes."""
+        ...
+
     def features(self, request: SegmentRequest) -> Features:
         """What the encoder reads."""
         ...

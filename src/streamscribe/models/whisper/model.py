@@ -1,0 +1,211 @@
+"""Whisper on CTranslate2: the engine behind the `EncoderDecoder` port.
+
+Its encoder reads only as much as there is audio and a second of silence, at a fraction of the cost of 30 s. Alone that
+makes the decoder loop, for it was never shown such short windows: so before decoding, the encoding of silence is
+put behind, up to the 30 s that it knows. docs/experiments/whisper-frames.md has the figures.
+"""
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import ctranslate2
+import numpy as np
+import numpy.typing as npt
+
+from streamscribe.core.audio import SAMPLE_RATE, to_samples
+from streamscribe.core.errors import AudioTooLong
+from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
+from streamscribe.models.whisper import guards
+from streamscribe.models.whisper.features import FRAMES_PER_SECOND, HOP_SAMPLES, MAX_FRAMES, Mel, log_mel
+from streamscribe.models.whisper.vocabulary import Piece, Vocabulary
+from streamscribe.models.whisper.word_times import words
+
+Encoding = npt.NDArray[np.float32]
+"""Encoder output of one segment, as (positions of 20 ms, width); shorter than 30 s, without the silence behind."""
+
+_POSITIONS = MAX_FRAMES // 2
+_SILENCE_LEVEL = -0.75
+"""What silence after speech of usual loudness is in a log-mel spectrogram (its maximum less 8, scaled)."""
+
+_BEAM = 5
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Job:
+    """One request on its way through the decoder."""
+
+    index: int
+    request: SegmentRequest
+    encoding: Encoding
+    language: str = ""
+    hotwords: Sequence[int] = ()
+    prompt: Sequence[int] = ()
+    limit: int = 0
+    tokens: Sequence[int] = ()
+    pieces: Sequence[Piece] = ()
+    log_probability: float = 0.0
+    no_speech: float = 0.0
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces).strip()
+
+
+class WhisperModel:
+    """Encodes and decodes segments of up to 30 s. Not thread-safe: one thread owns it."""
+
+    def __init__(self, files: Mapping[str, Path], *, threads: int, compute_type: str = "int8") -> None:
+        """Loads a CTranslate2 model from its verified files; `threads` work at one step."""
+        config = json.loads(files["config.json"].read_bytes())
+        self._vocabulary = Vocabulary(files["tokenizer.json"], config["lang_ids"])
+        self._model = ctranslate2.models.Whisper(
+            str(files["model.bin"].parent), device="cpu", compute_type=compute_type, intra_threads=threads
+        )
+        self._silence: Encoding | None = None
+
+    @property
+    def max_samples(self) -> int:
+        """30 s: Whisper's window."""
+        return 30 * SAMPLE_RATE
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of the languages it can be told."""
+        return tuple(self._vocabulary.languages)
+
+    def warm_up(self) -> None:
+        """Runs each step once, so that the first request is as quick as the next."""
+        noise = np.random.default_rng(0).normal(0, 0.1, to_samples(2000)).astype(np.float32)
+        request = SegmentRequest(noise, words=True)
+        self.decode([(request, self.encode([self.features(request)])[0])])
+
+    def features(self, request: SegmentRequest) -> Mel:
+        """The log-mel spectrogram of the segment and at least a second of silence, in whole seconds.
+
+        Raises AudioTooLong for more than `max_samples`.
+        """
+        size = len(request.samples)
+        if size > self.max_samples:
+            raise AudioTooLong("a segment is longer than 30 s")
+        seconds = -(-(size + SAMPLE_RATE) // SAMPLE_RATE)
+        return log_mel(request.samples, min(MAX_FRAMES, seconds * FRAMES_PER_SECOND), self._model.n_mels)
+
+    def encode(self, batch: Sequence[Mel]) -> list[Encoding]:
+        """The encoder's output, one each; segments of equal length share a pass."""
+        outputs: dict[int, Encoding] = {}
+        for group in _grouped(range(len(batch)), lambda index: batch[index].shape):
+            view = ctranslate2.StorageView.from_array(np.stack([batch[index] for index in group]))
+            encoded = np.array(self._model.encode(view, to_cpu=True), dtype=np.float32)
+            outputs.update(zip(group, encoded, strict=True))
+        return [outputs[index] for index in range(len(batch))]
+
+    def decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
+        """What was said, one hypothesis each; raises BadRequest for a language that the model does not know."""
+        jobs = [_Job(index, request, encoding) for index, (request, encoding) in enumerate(batch)]
+        for job in jobs:
+            job.language = self._vocabulary.language(job.request.language) if job.request.language else ""
+        heard = [job for job in jobs if not guards.is_silent(job.request.samples)]
+        self._recognise_languages([job for job in heard if not job.language])
+        for job in heard:
+            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords)
+            job.prompt = self._vocabulary.task_prompt(job.language, job.request.task)
+            job.limit = guards.token_limit(job.request.samples)
+        self._generate(heard)
+        self._repair([job for job in heard if guards.is_degenerate(job.tokens, job.text, job.limit)])
+        spoken = [job for job in heard if job.text and not guards.is_no_speech(job.no_speech, job.log_probability)]
+        timed = self._words([job for job in spoken if job.request.words])
+        hypotheses = [Hypothesis("", job.request.language) for job in jobs]
+        for job in spoken:
+            confidence = min(1.0, math.exp(job.log_probability))
+            hypotheses[job.index] = Hypothesis(job.text, job.language, confidence, timed.get(job.index, ()))
+        return hypotheses
+
+    def _recognise_languages(self, jobs: Sequence[_Job]) -> None:
+        if jobs:
+            ranked = self._model.detect_language(self._padded(jobs))
+            for job, ranking in zip(jobs, ranked, strict=True):
+                job.language = ranking[0][0][2:-2]
+
+    def _generate(self, jobs: Iterable[_Job], **how: float) -> None:
+        """Decodes; jobs share a pass where their prompts have one length and their search is the same."""
+        for group in _grouped(jobs, lambda job: (len(job.hotwords), job.request.draft)):
+            prompts = [[*job.hotwords, *job.prompt] for job in group]
+            limit = max(job.limit for job in group)
+            results = self._model.generate(
+                self._padded(group),
+                prompts,
+                beam_size=1 if group[0].request.draft or how else _BEAM,
+                max_length=min(448, max(2 * limit, limit + len(prompts[0]))),
+                return_scores=True,
+                return_no_speech_prob=True,
+                **how,
+            )
+            for job, result in zip(group, results, strict=True):
+                job.tokens = [token for token in result.sequences_ids[0] if token < self._vocabulary.end_of_text]
+                job.pieces = self._vocabulary.pieces(job.tokens)
+                job.log_probability = result.scores[0]
+                job.no_speech = result.no_speech_prob
+
+    def _repair(self, jobs: Sequence[_Job]) -> None:
+        """Decodes astray finals again so that nothing can repeat; what is still astray is cut."""
+        again = [job for job in jobs if not job.request.draft]
+        for job in again:
+            job.hotwords = ()
+        self._generate(again, no_repeat_ngram_size=3, repetition_penalty=1.1)
+        for job in jobs:
+            job.tokens = job.tokens[: min(job.limit, guards.loop_start(job.tokens) or job.limit)]
+            job.pieces = self._vocabulary.pieces(job.tokens)
+
+    def _words(self, jobs: Iterable[_Job]) -> dict[int, tuple[HypothesisWord, ...]]:
+        """The words of each job, by its index."""
+        found: dict[int, tuple[HypothesisWord, ...]] = {}
+        for group in _grouped(jobs, lambda job: tuple(job.prompt)):
+            sizes = [len(job.request.samples) for job in group]
+            aligned = self._model.align(
+                self._padded(group),
+                group[0].prompt,
+                [list(job.tokens) for job in group],
+                [-(-size // HOP_SAMPLES) for size in sizes],
+            )
+            for job, size, result in zip(group, sizes, aligned, strict=True):
+                positions = _token_positions(result.alignments, len(job.tokens))
+                found[job.index] = words(job.pieces, positions, result.text_token_probs, size)
+        return found
+
+    def _padded(self, jobs: Sequence[_Job]) -> ctranslate2.StorageView:
+        """The jobs' encodings with the encoding of silence behind, up to 30 s."""
+        if self._silence is None:
+            level = np.full((self._model.n_mels, MAX_FRAMES), _SILENCE_LEVEL, dtype=np.float32)
+            self._silence = self.encode([level])[0]
+        stacked = np.repeat(self._silence[None], len(jobs), axis=0)
+        for row, job in zip(stacked, jobs, strict=True):
+            row[: min(_POSITIONS, len(job.encoding))] = job.encoding
+        return ctranslate2.StorageView.from_array(stacked)
+
+
+def _token_positions(alignments: Sequence[tuple[int, int]], tokens: int) -> list[int]:
+    """The encoder position where each token begins, and where the last one ends."""
+    begins = [0] * (tokens + 1)
+    seen = -1
+    for token, position in alignments:
+        for missed in range(seen + 1, min(token, tokens) + 1):
+            begins[missed] = position
+        seen = max(seen, token)
+    last = alignments[-1][1] if alignments else 0
+    for missed in range(seen + 1, tokens + 1):
+        begins[missed] = last
+    return list(itertools.accumulate(begins, max))
+
+
+def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> Iterator[list[_T]]:
+    """The items in groups of equal keys, in order of appearance."""
+    groups: dict[Hashable, list[_T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    yield from groups.values()
