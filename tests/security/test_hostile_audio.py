@@ -1,6 +1,5 @@
 """Every hostile file gets a typed error, quickly, in bounded memory, and opens no connection."""
 
-import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -59,12 +58,10 @@ async def test_ten_hours_that_claim_a_second_stop_at_the_limit(tmp_path: Path) -
 
 async def test_long_silence_within_the_limit_decodes_in_bounded_memory(tmp_path: Path) -> None:
     (tmp_path / "long.opus").write_bytes(opus_silence(0.5))
-    decoding = decode(tmp_path / "long.opus", DecodeLimits())
+    decoding = decode(tmp_path / "long.opus", DecodeLimits(memory_bytes=2**25))
     async for block in decoding:
         assert len(block) <= 32_000
     assert decoding.decoded_s == pytest.approx(1800, abs=1)
-    children_peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert children_peak_kib < 200 * 1024
 
 
 async def test_a_file_that_needs_more_memory_than_allowed_fails_alone(tmp_path: Path) -> None:
