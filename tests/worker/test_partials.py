@@ -75,6 +75,17 @@ async def test_a_draft_needs_so_much_new_audio() -> None:
         assert lengths[0] >= 16_000
 
 
+async def test_silence_behind_the_voice_brings_no_draft_that_the_final_would_wait_for() -> None:
+    recognizer = HeardRecognizer()
+    async with rig(fake_models(recognizer)) as worker:
+        await worker.open("s", ONLINE)
+        await play(worker, "s", voice(1200, 17) + silence(700))
+        drafts = [request for request in recognizer.requests if request.draft]
+        assert len(drafts) == 3  # at 500 and 1000 ms, and of the last 200 ms of voice
+        await play(worker, "s", voice(500, 18))
+        assert len([request for request in recognizer.requests if request.draft]) > 3
+
+
 async def test_law_7_a_draft_decodes_a_bounded_window_and_keeps_the_text_before_it() -> None:
     recognizer = HeardRecognizer()
     settings = WorkerSettings(partial_window_ms=4000)

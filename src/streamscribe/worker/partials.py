@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
+import numpy as np
+
 from streamscribe.core.audio import to_ms, to_samples
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import StreamScribeError
@@ -18,12 +20,16 @@ REST = 1.0
 """A session's next draft waits so many times what the last one took, from its asking to its answer."""
 
 
+QUIET = 0.01
+"""Power below this share of the segment's loudest stretch (-20 dB) is silence."""
+
+
 class Drafts:
     """The drafts of one session, one at a time.
 
-    A draft is due after `partial_interval_ms` of new audio; then it also needs a place in the worker's budget. It is
-    given up when its segment closes, dropped from the queue if it still waits there. One that fails is only missing:
-    the final of the same audio says what is wrong.
+    A draft is due after `partial_interval_ms` of new audio that is not mere silence (for then the final is near); it
+    also needs a place in the worker's budget. It is given up when its segment closes, dropped from the queue if it
+    still waits there. One that fails is only missing: the final of the same audio says what is wrong.
     """
 
     def __init__(self, options: SessionOptions, tools: StreamTools, tasks: asyncio.TaskGroup, teller: Teller) -> None:
@@ -44,8 +50,9 @@ class Drafts:
         if self._drafting is not None:
             return
         segment, track = max(open_segments, key=lambda pair: pair[1].heard - pair[0].drafted)
-        due = track.heard - segment.drafted >= self._interval and self._loop.time() >= self._not_before_s
-        if due and self._budget.take():
+        if track.heard - segment.drafted < self._interval or self._loop.time() < self._not_before_s:
+            return
+        if _brings_voice(segment, track) and self._budget.take():
             segment.drafted = track.heard
             self._drafting = segment
             self._task = self._tasks.create_task(self._draft(segment, track))
@@ -88,3 +95,11 @@ class Drafts:
         whole = segment.window.read(hypothesis.text, words)
         text = self._tools.text.draft(whole, hypothesis.language)
         self._teller.partial(segment, text, end, hypothesis, self._loop.time())
+
+
+def _brings_voice(segment: Segment, track: AudioTrack) -> bool:
+    """Whether the audio since the last draft is about as loud as the segment was."""
+    new = track.cut(segment.drafted, track.heard)
+    power = float(np.dot(new, new)) / len(new)
+    segment.loudest = max(segment.loudest, power)
+    return power > QUIET * segment.loudest

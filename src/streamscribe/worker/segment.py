@@ -34,7 +34,8 @@ class StreamTools:
 class Segment:
     """A segment from its opening on; positions in samples, `_s` are seconds of the event loop's clock.
 
-    `hotwords` are those that held at its opening. `drafted` is where the audio of its last draft ended.
+    `hotwords` are those that held at its opening. `drafted` is where the audio of its last draft ended, `told_s` when
+    its last partial was told, `loudest` the power of its loudest stretch between two drafts.
     """
 
     id: int
@@ -46,6 +47,7 @@ class Segment:
     drafted: int
     window: PartialWindow
     told_s: float | None = None
+    loudest: float = 0.0
 
     def request(self, samples: Samples, options: SessionOptions, *, draft: bool, words: bool) -> SegmentRequest:
         """What a model is asked about it."""
