@@ -11,10 +11,11 @@ from streamscribe.text.chinese_numbers import DIGITS, NUMERALS, in_digits, numbe
 from streamscribe.text.grammar import Grammar, Token
 from streamscribe.text.timed import Edit
 
-_CLAUSE = re.compile(r"[^\s，。！？；：、,!?;:…]+")
+_CHAR = r"[^\s，。！？；：、,!?;:…]"
+_NUMBERS = re.compile(f"{_CHAR}{{0,8}}[{NUMERALS}](?:{_CHAR}{{0,16}}[{NUMERALS}])*{_CHAR}{{0,8}}")
+"""Numerals and what is near them in their clause, as idioms may; the rest would only cost the grammar time."""
 _PLAIN = frozenset({"char", "whitelist"})
 """Kinds that hold no number; the white list is of idioms."""
-_NUMERAL = re.compile(f"[{NUMERALS}]")
 _BEGINS_BEFORE = "数双几"
 """With these before it a number is a word: 数十万, 双十一."""
 _GOES_ON = "几来" + DIGITS
@@ -37,23 +38,22 @@ _COUNTED_RANGE = re.compile("(?:一二|[一两]两|[两二]三|三四|三五|四
 def edits(text: str, grammar: Grammar) -> list[Edit]:
     """What to write in digits."""
     found: list[Edit] = []
-    for clause in _CLAUSE.finditer(text):
-        if _NUMERAL.search(clause[0]):
-            found += _clause_edits(clause[0], clause.start(), grammar)
+    for part in _NUMBERS.finditer(text):
+        found += _edits(part[0], part.start(), grammar)
     return found
 
 
-def _clause_edits(clause: str, offset: int, grammar: Grammar) -> Iterator[Edit]:
-    tokens = grammar.tokens(clause.replace("〇", "零"), "zh")
+def _edits(part: str, offset: int, grammar: Grammar) -> Iterator[Edit]:
+    tokens = grammar.tokens(part.replace("〇", "零"), "zh")
     pieces = ["".join(token.pieces) for token in tokens]
-    if "".join(pieces) != clause.replace("〇", "零"):
+    if "".join(pieces) != part.replace("〇", "零"):
         return
-    hours = {match.start(1): match for match in _HOUR.finditer(clause)}
+    hours = {match.start(1) for match in _HOUR.finditer(part)}
     at = 0
     for token, piece in zip(tokens, pieces, strict=True):
         end = at + len(piece)
         if token.kind not in _PLAIN:
-            written = _written(token, piece, clause[at - 1 : at], clause[end : end + 1])
+            written = _written(token, piece, part[at - 1 : at], part[end : end + 1])
         else:
             written = positional(piece) if at in hours else piece
         if written != piece:
