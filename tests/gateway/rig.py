@@ -45,7 +45,7 @@ def result(segment: int, version: int, text: str, *, final: bool, sequence: int 
     """A result whose times follow from its segment."""
     return Result(
         type=ResultType.FINAL if final else ResultType.PARTIAL,
-        pass_=1,
+        pass_=2 if final else 1,
         segment_id=segment,
         version=version,
         sequence=sequence,
@@ -77,12 +77,14 @@ class EchoWorker:
         self.records.append(record)
         match record:
             case AudioChunk():
-                version = self.versions[record.session_id] = self.versions.get(record.session_id, 0) + 1
-                said = result(version, version, str(record.data[0]), final=True, sequence=record.sequence)
-                self.bus.emit(Recognised(record.session_id, said))
                 self.unsettled.append(record)
                 if not self.hold:
                     asyncio.get_running_loop().call_soon(self.settle_all)
+                if not record.data:
+                    return
+                version = self.versions[record.session_id] = self.versions.get(record.session_id, 0) + 1
+                said = result(version, version, str(record.data[0]), final=True, sequence=record.sequence)
+                self.bus.emit(Recognised(record.session_id, said))
             case FlushRequested():
                 self.bus.emit(Flushed(record.session_id, record.marker))
             case AudioEnded():

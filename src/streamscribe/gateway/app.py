@@ -1,14 +1,14 @@
 """The applications of the two ports: routes, the page, health, and authentication before all of them."""
 
+import os
 from asyncio import to_thread
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,8 +23,7 @@ from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.refusal import error_body
 from streamscribe.settings import GatewaySettings, LimitSettings
 
-WEB = files("streamscribe.web")
-
+ASSET_KINDS = (".html", ".js", ".css", ".svg", ".png", ".woff2")
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "media-src 'self' blob:; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -66,8 +65,8 @@ def create_app(
             *_health(readiness),
             Route(METRICS_PATH, _Metrics(metrics)),
             *routes,
-            Route("/", _SafeHeaders(_page)),
-            Mount("/assets", _SafeHeaders(StaticFiles(packages=[("streamscribe.web", ".")]))),
+            Route("/", _SafeHeaders(_Page())),
+            Mount("/assets", _SafeHeaders(_Assets())),
         ],
         middleware=[Middleware(AuthMiddleware, authenticator=auth)],
         exception_handlers={404: _not_found},
@@ -120,12 +119,27 @@ class _Metrics:
         await Response(text, headers={"content-type": content_type})(scope, receive, send)
 
 
-async def _page(scope: Scope, receive: Receive, send: Send) -> None:
-    await FileResponse(str(WEB / "index.html"))(scope, receive, send)
-
-
 async def _not_found(request: Request, error: Exception) -> Response:
     return JSONResponse(error_body(NotFound()), status_code=404)
+
+
+class _Assets(StaticFiles):
+    """The files of `streamscribe.web` that a page is made of."""
+
+    def __init__(self) -> None:
+        super().__init__(packages=[("streamscribe.web", ".")])
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """Finds a file of the kinds that are served."""
+        return super().lookup_path(path) if path.endswith(ASSET_KINDS) else ("", None)
+
+
+class _Page(_Assets):
+    """The page, whatever the path."""
+
+    def get_path(self, scope: Scope) -> str:
+        """Its file."""
+        return "index.html"
 
 
 class _SafeHeaders:

@@ -49,9 +49,9 @@ class Outbox:
         return None
 
     def check_integrity(self) -> None:
-        """size = sum of what waits, within the bound unless full."""
+        """size = sum of what waits, and within the bound unless full."""
         ensure(self.size_bytes == sum(map(_size_bytes, self._waiting.values())), "size == sum of what waits")
-        ensure(self.full == (self.size_bytes > self._max_bytes), "full == over the bound")
+        ensure(self.full or self.size_bytes <= self._max_bytes, "within the bound unless full")
 
     def _unique(self) -> Hashable:
         self._count += 1

@@ -1,0 +1,110 @@
+"""The end of a gateway: what each client hears, and in which order."""
+
+import asyncio
+import json
+import os
+import signal
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from streamscribe.gateway.drain import drain, stop_signals
+from streamscribe.settings import GatewaySettings
+from tests.gateway.rig import Gateway, closing, running, told
+
+CHUNK = bytes([7]) + bytes(319)
+END = json.dumps({"type": "end"})
+
+
+async def ready(gateway: Gateway) -> int:
+    async with httpx.AsyncClient() as client:
+        return (await client.get(f"http://127.0.0.1:{gateway.port}/readyz")).status_code
+
+
+async def test_a_drain_is_unready_refuses_the_new_and_lets_the_old_finish() -> None:
+    settings = GatewaySettings(drain_timeout_s=10)
+    async with running(gateway=settings) as gateway, gateway.connect() as socket:
+        await told(socket, "connected")
+        assert await ready(gateway) == 200
+        draining = asyncio.create_task(drain(gateway.hub, gateway.readiness, settings))
+        gone = await told(socket, "go_away")
+        assert 500 <= gone["retry_after_ms"] <= 5000
+        assert gone["deadline_ms"] == 10_000
+        assert await ready(gateway) == 503
+        with pytest.raises(InvalidStatus) as refused:
+            async with gateway.connect():
+                pass
+        assert refused.value.response.status_code == 503
+        assert int(refused.value.response.headers["Retry-After"]) >= 1
+        await socket.send(CHUNK)
+        assert (await told(socket, "result"))["text"] == "7"
+        await socket.send(END)
+        assert (await closing(socket))[0] == 1000
+        async with asyncio.timeout(5):
+            await draining
+
+
+async def test_sessions_that_stay_past_the_deadline_are_closed_1012() -> None:
+    settings = GatewaySettings(drain_timeout_s=0.1)
+    async with running(gateway=settings) as gateway, gateway.connect() as socket:
+        await socket.send(CHUNK)
+        await told(socket, "result")
+        await drain(gateway.hub, gateway.readiness, settings)
+        assert (await told(socket, "error"))["name"] == "draining"
+        assert (await closing(socket))[0] == 1012
+        assert len(gateway.hub) == 0
+
+
+async def test_a_session_that_is_here_can_be_resumed_while_draining() -> None:
+    settings = GatewaySettings(drain_timeout_s=10)
+    async with running(gateway=settings) as gateway:
+        async with gateway.connect() as socket:
+            connected = await told(socket, "connected")
+            await socket.send(CHUNK)
+            await told(socket, "result")
+        draining = asyncio.create_task(drain(gateway.hub, gateway.readiness, settings))
+        await asyncio.sleep(0)
+        async with gateway.connect(f"/ws/asr?session_id={connected['session_id']}") as again:
+            resume = {"type": "resume", "last_version": 0, "last_acked_sequence": None}
+            resume |= {name: connected[name] for name in ("session_id", "resume_token")}
+            await again.send(json.dumps(resume))
+            assert (await told(again, "result"))["text"] == "7"
+            await again.send(END)
+            assert (await closing(again))[0] == 1000
+        await draining
+
+
+async def test_leaving_the_listener_under_streaming_clients_loses_no_last_word() -> None:
+    """A socket closed with unread audio in it would reset, and take the error and the close code with it."""
+    settings = GatewaySettings(drain_timeout_s=0.1)
+    async with running(gateway=settings) as gateway:
+        sockets = [await gateway.connect() for _ in range(10)]
+
+        async def stream(number: int) -> tuple[int, str]:
+            socket = sockets[number]
+
+            async def flood() -> None:
+                while True:
+                    await socket.send(CHUNK)
+                    await asyncio.sleep(0)
+
+            task = asyncio.create_task(flood())
+            code = await closing(socket)
+            task.cancel()
+            await asyncio.wait([task])
+            return code
+
+        streams = [asyncio.create_task(stream(number)) for number in range(10)]
+        await asyncio.sleep(0.1)
+        await drain(gateway.hub, gateway.readiness, settings)
+    for task in streams:
+        assert (await task)[0] == 1012
+
+
+async def test_a_first_signal_asks_for_the_drain() -> None:
+    async with stop_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(5):
+            await stop.wait()

@@ -1,0 +1,141 @@
+"""FunASR connections: utterances one after another, files, quotas and goodbyes, on both ports."""
+
+import asyncio
+import json
+import wave
+from io import BytesIO
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from streamscribe.core.records import AudioChunk, SessionOpened
+from streamscribe.settings import LimitSettings
+from tests.gateway.rig import Gateway, closing, running
+
+CHUNK = bytes([7]) + bytes(1919)
+
+
+def config(mode: str, **more: Any) -> str:
+    return json.dumps({"mode": mode, "chunk_size": [5, 10, 5], "wav_name": "demo", "is_speaking": True, **more})
+
+
+END = json.dumps({"is_speaking": False})
+
+
+async def utterance(socket: ClientConnection, mode: str, *pieces: bytes, **more: Any) -> list[dict[str, Any]]:
+    """Sends one and returns all messages until the one that says `is_final`."""
+    await socket.send(config(mode, **more))
+    for piece in pieces:
+        await socket.send(piece)
+    await socket.send(END)
+    messages = []
+    while not messages or not messages[-1]["is_final"]:
+        messages.append(json.loads(await socket.recv()))
+    return messages
+
+
+def on_funasr_port(gateway: Gateway, path: str = "/") -> connect:
+    return connect(f"ws://127.0.0.1:{gateway.funasr_port}{path}", compression=None)
+
+
+def flac(seconds: float) -> bytes:
+    soundfile = pytest.importorskip("soundfile")
+    import numpy as np
+
+    target = BytesIO()
+    soundfile.write(target, np.full(int(16_000 * seconds), 0.25, np.float32), 16_000, format="FLAC")
+    return target.getvalue()
+
+
+async def test_utterances_follow_one_another_on_one_connection_on_either_port_and_any_path() -> None:
+    async with running() as gateway:
+        for socket_of in (gateway.connect("/"), on_funasr_port(gateway), on_funasr_port(gateway, "/any/path")):
+            async with socket_of as socket:
+                for _ in range(3):
+                    messages = await utterance(socket, "2pass", CHUNK, CHUNK)
+                    assert [m["text"].strip() for m in messages if m["text"]] == ["7", "7"]
+                    assert [m["is_final"] for m in messages].count(True) == 1
+        assert len(gateway.worker.opened()) == 9
+
+
+async def test_what_comes_before_the_last_message_belongs_to_the_next_utterance() -> None:
+    async with running() as gateway, on_funasr_port(gateway) as socket:
+        for _ in range(4):  # all at once, as the C++ file client does
+            await socket.send(config("offline"))
+            await socket.send(CHUNK)
+            await socket.send(END)
+        answers = [json.loads(await socket.recv()) for _ in range(4)]
+        assert [(answer["text"], answer["is_final"]) for answer in answers] == [("7", True)] * 4
+
+
+async def test_an_utterance_without_audio_is_answered_with_empty_text() -> None:
+    async with running() as gateway, on_funasr_port(gateway) as socket:
+        assert [m["text"] for m in await utterance(socket, "2pass")] == [""]
+        assert (await utterance(socket, "2pass", CHUNK))[0]["text"] == "7"
+
+
+async def test_a_file_of_another_format_is_decoded_at_its_end_and_goes_in_at_the_sessions_pace() -> None:
+    limits = LimitSettings(max_backlog_s=1)
+    async with running(limits=limits) as gateway, on_funasr_port(gateway) as socket:
+        data = flac(5.0)
+        pieces = [data[i : i + 960] for i in range(0, len(data), 960)]
+        messages = await utterance(socket, "offline", *pieces, wav_format="flac")
+        assert [message["is_final"] for message in messages] == [True]
+        chunks = [record for record in gateway.worker.records if isinstance(record, AudioChunk)]
+        assert sum(len(chunk.data) for chunk in chunks) == 5 * 32_000
+        assert [m["text"] for m in await utterance(socket, "offline", CHUNK, wav_format="pcm")] == ["7"]
+
+
+async def test_a_file_that_cannot_be_decoded_ends_its_connection_with_the_error_told() -> None:
+    async with running() as gateway, on_funasr_port(gateway) as socket:
+        messages = await utterance(socket, "offline", b"not a flac file at all", wav_format="flac")
+        assert messages[-1]["error"]["code"] in ("bad_audio", "unsupported_format")
+        assert (await closing(socket))[0] in (4400, 4415)
+
+
+async def test_a_file_over_the_upload_bound_is_refused_while_it_comes() -> None:
+    async with running(limits=LimitSettings(max_upload_bytes=2000)) as gateway, on_funasr_port(gateway) as socket:
+        await socket.send(config("offline", wav_format="mp3"))
+        for _ in range(3):
+            await socket.send(bytes(1000))
+        assert json.loads(await socket.recv())["error"]["code"] == "too_large"
+        assert (await closing(socket))[0] == 1009
+
+
+async def test_a_wav_header_is_taken_for_what_it_is() -> None:
+    target = BytesIO()
+    with wave.open(target, "wb") as out:
+        out.setparams((1, 2, 16_000, 0, "NONE", ""))
+        out.writeframes(CHUNK)
+    async with running() as gateway, on_funasr_port(gateway) as socket:
+        messages = await utterance(socket, "offline", target.getvalue())
+        assert messages[-1]["text"] == "7"
+
+
+async def test_a_client_that_leaves_ends_its_session_at_once_for_nobody_can_resume_it() -> None:
+    async with running() as gateway:
+        async with on_funasr_port(gateway) as socket:
+            await socket.send(config("2pass"))
+            await socket.send(CHUNK)
+            await socket.recv()
+        async with asyncio.timeout(5):
+            await gateway.hub.wait_empty()
+        opened = [record.session_id for record in gateway.worker.records if isinstance(record, SessionOpened)]
+        assert gateway.worker.abandoned() == opened
+
+
+async def test_a_connection_that_rests_too_long_between_utterances_is_closed() -> None:
+    async with running(limits=LimitSettings(idle_timeout_s=0.2)) as gateway, on_funasr_port(gateway) as socket:
+        await utterance(socket, "offline", CHUNK)
+        assert (await closing(socket))[0] == 4408
+
+
+async def test_a_refusal_by_quota_is_told_and_closed_4429() -> None:
+    async with running(limits=LimitSettings(max_tenant_sessions=1)) as gateway, on_funasr_port(gateway) as first:
+        await first.send(config("2pass"))
+        await first.send(CHUNK)
+        await first.recv()
+        async with on_funasr_port(gateway) as second:
+            assert json.loads(await second.recv())["error"]["code"] == "quota_exceeded"
+            assert (await closing(second))[0] == 4429
