@@ -1,5 +1,6 @@
 """Laws of one session's results."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from streamscribe.core.audio import AudioFormat, Encoding, to_samples
 from streamscribe.core.errors import SequenceGap
 from streamscribe.core.ids import SessionId
-from streamscribe.core.options import EndpointOptions, Mode, SessionOptions
+from streamscribe.core.options import EndpointOptions, Mode, SessionOptions, Task
 from streamscribe.core.records import (
     AudioChunk,
     Failed,
@@ -19,7 +20,7 @@ from streamscribe.core.records import (
     SpeechStopped,
 )
 from streamscribe.models.fake.recognizer import FakeRecognizer
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.ports import Hypothesis, SegmentRequest
 from tests.worker.kit import (
     OFFLINE,
     PACKETS,
@@ -186,10 +187,22 @@ async def test_the_mode_says_which_pass_a_final_is_of_and_whether_partials_come(
         assert worker.partials(Mode.OFFLINE) == []
 
 
+class _Translator(FakeRecognizer):
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
+        return [Hypothesis("it costs twenty five dollars", language="zh") for _ in batch]
+
+
+async def test_a_translation_is_written_as_english_whatever_was_spoken() -> None:
+    async with rig(fake_models(_Translator())) as worker:
+        [final] = await worker.transcribe("s", speech(15, 1500), replace(OFFLINE, task=Task.TRANSLATE))
+        assert "25" in final.text
+        assert final.language == "zh"
+
+
 class _Deaf(FakeRecognizer):
     """Hears something in drafts only."""
 
-    def recognize(self, batch: list[SegmentRequest]) -> list:
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         return [
             heard if request.draft else replace(heard, text="", words=())
             for request, heard in zip(batch, super().recognize(batch), strict=True)

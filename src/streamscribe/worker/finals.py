@@ -12,7 +12,7 @@ from streamscribe.models.ports import Hypothesis, Samples
 from streamscribe.text.pipeline import FinishRequest
 from streamscribe.worker.line import Line, Place, Tell
 from streamscribe.worker.patience import submit_patiently
-from streamscribe.worker.segment import Segment, StreamTools, seconds
+from streamscribe.worker.segment import Segment, StreamTools, seconds, text_language
 from streamscribe.worker.teller import Teller
 
 
@@ -78,7 +78,7 @@ class Finals:
         request = FinishRequest(
             hypothesis.text,
             words,
-            language=hypothesis.language,
+            language=text_language(self._options, hypothesis),
             itn=self._options.itn,
             punctuation=self._options.punctuation,
         )

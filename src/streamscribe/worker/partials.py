@@ -12,7 +12,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.results import Word
 from streamscribe.models.ports import Hypothesis
-from streamscribe.worker.segment import Segment, StreamTools, seconds
+from streamscribe.worker.segment import Segment, StreamTools, seconds, text_language
 from streamscribe.worker.teller import Teller
 from streamscribe.worker.track import AudioTrack
 
@@ -93,7 +93,7 @@ class Drafts:
             for word in hypothesis.words
         ]
         whole = segment.window.read(hypothesis.text, words)
-        text = self._tools.text.draft(whole, hypothesis.language)
+        text = self._tools.text.draft(whole, text_language(self._options, hypothesis))
         self._teller.partial(segment, text, end, hypothesis, self._loop.time())
 
 

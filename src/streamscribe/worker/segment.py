@@ -5,11 +5,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from streamscribe.core.audio import SAMPLE_RATE
-from streamscribe.core.options import Hotword, SessionOptions
+from streamscribe.core.options import Hotword, SessionOptions, Task
 from streamscribe.core.partial_window import PartialWindow
 from streamscribe.core.records import WorkerEvent
 from streamscribe.models.pool import Models
-from streamscribe.models.ports import Samples, SegmentRequest
+from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
@@ -64,3 +64,8 @@ class Segment:
 def seconds(samples: int) -> float:
     """Duration of so many samples."""
     return samples / SAMPLE_RATE
+
+
+def text_language(options: SessionOptions, hypothesis: Hypothesis) -> str | None:
+    """The language that the text is in; that spoken may be another."""
+    return "en" if options.task is Task.TRANSLATE else hypothesis.language
