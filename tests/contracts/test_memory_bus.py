@@ -6,7 +6,7 @@ import pytest
 
 from streamscribe.bus.memory import MAX_UNSETTLED_RECORDS, MemoryBus
 from streamscribe.core.ids import SessionId
-from streamscribe.core.records import FlushRequested
+from streamscribe.core.records import FlushRequested, Progress, WorkerEvent
 from tests.contracts.bus import BusContract, Inbox, chunk, opened
 
 
@@ -46,3 +46,15 @@ class TestMemoryBus(BusContract):
         bus.settle(SessionId("a"), 1)
         with pytest.raises(AssertionError):
             bus.check_integrity()
+
+    async def test_a_gateway_that_fails_to_take_an_event_does_not_fail_the_worker(self) -> None:
+        reported: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+
+        def broken(event: WorkerEvent) -> None:
+            raise KeyError("a defect")
+
+        async with self.make_bus(5) as bus:
+            bus.attach_gateway(broken)
+            bus.emit(Progress(SessionId("a"), 1))
+        assert isinstance(reported[0]["exception"], KeyError)
