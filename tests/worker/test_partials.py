@@ -177,6 +177,26 @@ async def test_drafts_of_all_sessions_have_one_budget() -> None:
         assert sum(request.draft for request in recognizer.requests) == 1
 
 
+class _Wavering(FakeRecognizer):
+    """Hears nothing in each second draft."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
+        self.count += 1
+        return [Hypothesis("")] * len(batch) if self.count % 2 == 0 else super().recognize(batch)
+
+
+async def test_a_draft_that_hears_nothing_leaves_what_was_shown() -> None:
+    async with rig(fake_models(_Wavering())) as worker:
+        await worker.open("s", ONLINE)
+        await play(worker, "s", voice(5000, 19))
+        assert worker.partials("s")
+        assert all(result.text for result in worker.partials("s"))
+
+
 class _NoDrafts(FakeRecognizer):
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         if any(request.draft for request in batch):

@@ -78,7 +78,8 @@ class Drafts:
             )
         except StreamScribeError:
             return
-        self._tell(segment, hypothesis, start, end)
+        if hypothesis.text:  # else what was shown stands
+            self._tell(segment, hypothesis, start, end)
 
     def _over(self, asked_s: float, task: asyncio.Task[None]) -> None:
         if self._task is task:
