@@ -138,6 +138,7 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         running = [tasks.create_task(worker.run()), tasks.create_task(probe_event_loop(metrics.loop_lagged))]
         models.start()
+        await decoders.start()
         warming = tasks.create_task(_warm(models, text, metrics))
         try:
             yield Platform(settings, metrics, models, hub, decoders)

@@ -10,7 +10,7 @@ from streamscribe.core.errors import Draining, SlowReader
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.messages import Heartbeat, Pong, ResultSent
 from streamscribe.gateway.rest.endpoint import Endpoint
-from streamscribe.gateway.rest.recognition import Finals
+from streamscribe.gateway.recognition import Finals
 from tests.gateway.rest_rig import final
 
 
@@ -29,13 +29,15 @@ async def test_finals_come_in_order_and_then_the_error_or_nothing() -> None:
     assert await finals.next() is None
 
 
-async def test_heartbeats_say_how_far_recognition_is() -> None:
+async def test_heartbeats_and_finals_say_how_far_recognition_is() -> None:
     finals = Finals(100)
     assert finals.processed_ms == 0
     finals.send(Heartbeat(received_ms=3000, processed_ms=2000))
     assert finals.processed_ms == 2000
-    finals.close(None)
-    assert await finals.next() is None
+    finals.send(sent(2, "later"))
+    assert finals.processed_ms == 2900
+    finals.send(Heartbeat(received_ms=3000, processed_ms=2800))
+    assert finals.processed_ms == 2900
 
 
 async def test_what_is_held_for_a_reader_is_bounded() -> None:

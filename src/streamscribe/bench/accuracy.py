@@ -52,11 +52,10 @@ def run(*, manifest: Path | None, prompts: int, url: str | None) -> Report:
             corpus = telephone_prompts(settings.model.dir.expanduser(), prompts, Path(folder))
         figures: dict[str, float] = {}
         if url is None:
-            server = stack.enter_context(LocalServer())
-            figures |= asyncio.run(_through_service(corpus, server.address.http))
-            figures["ready_s"] = server.address.ready_s
-            figures["peak_memory_mib"] = server.memory_bytes("VmHWM") / 2**20
-            stack.close()
+            with LocalServer() as server:
+                figures |= asyncio.run(_through_service(corpus, server.address.http))
+                figures["ready_s"] = server.address.ready_s
+                figures["peak_memory_mib"] = server.memory_bytes("VmHWM") / 2**20
         else:
             figures |= asyncio.run(_through_service(corpus, url.rstrip("/")))
         if manifest is None:

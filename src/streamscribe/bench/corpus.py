@@ -69,6 +69,7 @@ def _as_wav(source: Path, target: Path) -> Path:
     """G.722 is no format that clients upload: decoded here."""
     import av
 
+    target.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(source), format="g722") as container, wave.open(str(target), "wb") as wav:
         wav.setparams((1, 2, SAMPLE_RATE, 0, "NONE", ""))
         resampler = av.AudioResampler(format="s16", layout="mono", rate=SAMPLE_RATE)

@@ -11,7 +11,10 @@ from typing import Protocol
 import jiwer
 
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
+_DIGITS = re.compile(r"\d{5,}")
 _NOT_WORD = re.compile(r"[^\w']+|_")
+
+_CHINESE_DIGITS = str.maketrans("0123456789", "零一二三四五六七八九")
 
 
 class _Normalizer(Protocol):
@@ -33,7 +36,10 @@ def counts_characters(text: str) -> bool:
 
 def normalise(text: str, *, characters: bool) -> str:
     """The text as it is compared: words apart by one space; characters too, where these are counted."""
-    spoken = _to_words("zh" if characters else "en").normalize(text.lower().replace("’", "'")).lower()
+    text = text.lower().replace("’", "'")
+    if characters:  # long runs of digits are read one by one, never as a sum of millions
+        text = _DIGITS.sub(lambda run: run.group().translate(_CHINESE_DIGITS), text)
+    spoken = _to_words("zh" if characters else "en").normalize(text).lower()
     words = " ".join(_NOT_WORD.sub(" ", spoken).split())
     return " ".join(words.replace(" ", "")) if characters else words
 

@@ -10,7 +10,7 @@ from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.results import Result
 from streamscribe.core.script import join
-from streamscribe.gateway.rest.recognition import Finals
+from streamscribe.gateway.recognition import Finals
 from streamscribe.text.subtitles import srt, vtt
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import ResponseFormat, TranscriptionRequest

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Send
@@ -12,9 +13,9 @@ from streamscribe.audio.decode import DecoderPool
 from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Overloaded, Timeout
 from streamscribe.core.options import Task
 from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.recognition import Finals, recognition, stop
 from streamscribe.gateway.rest.answer import EventStream, whole
 from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
-from streamscribe.gateway.rest.recognition import recognition
 from streamscribe.gateway.rest.upload import receive_upload
 from streamscribe.settings import LimitSettings
 from streamscribe.wire import rest
@@ -60,10 +61,20 @@ async def _nothing(request: Request, send: Send) -> Response:
     raise NotFound
 
 
-async def _gone(request: Request) -> None:
-    """Returns when the client has left; the body must have been read."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+@asynccontextmanager
+async def _while_there(request: Request, finals: Finals) -> AsyncIterator[None]:
+    """Ends the finals with ClientDisconnect when the client leaves; the body must have been read."""
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        finals.fail(ClientDisconnect())
+
+    watching = asyncio.create_task(watch(), name="rest-watch")
+    try:
+        yield
+    finally:
+        await stop(watching)
 
 
 class _Audio:
@@ -102,14 +113,13 @@ class _Audio:
             if not upload.has_file:
                 raise BadRequest("a file is needed", field="file")
             decoding = self._decoders.decode(upload.path)
-            async with recognition(
-                self._hub,
-                request.state.tenant,
-                wanted.options,
-                decoding,
-                _gone(request),
-                max_unread_chars=int(self._limits.max_unread_bytes),
-            ) as finals:
+            unread_chars = int(self._limits.max_unread_bytes)
+            async with (
+                recognition(
+                    self._hub, request.state.tenant, wanted.options, decoding, max_unread_chars=unread_chars
+                ) as finals,
+                _while_there(request, finals),
+            ):
                 if wanted.stream:
                     stream = EventStream(
                         send, progress=wanted.progress, slow_reader_timeout_s=self._limits.slow_reader_timeout_s

@@ -2,11 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
-
-from starlette.requests import ClientDisconnect
 
 from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import SlowReader, StreamScribeError
@@ -34,9 +31,10 @@ class Finals:
     def send(self, message: ServerMessage) -> None:
         """Takes a message of the session; one that is no final with text is not for a file's reader."""
         if isinstance(message, Heartbeat):
-            self.processed_ms = message.processed_ms
+            self.processed_ms = max(self.processed_ms, message.processed_ms)
         if not isinstance(message, ResultSent) or not message.result.is_final or not message.result.text:
             return
+        self.processed_ms = max(self.processed_ms, message.result.end_ms)
         self._held.append(message.result)
         self._held_chars += len(message.result.text)
         if self._held_chars > self._max_chars:
@@ -54,7 +52,7 @@ class Finals:
             self._changed.set()
 
     async def next(self) -> Result | None:
-        """The next final, None after the last. Raises what went wrong: StreamScribeError or ClientDisconnect."""
+        """The next final, None after the last. Raises what went wrong."""
         while not self._held and not self._over:
             self._changed.clear()
             await self._changed.wait()
@@ -73,32 +71,25 @@ async def recognition(
     tenant: Tenant,
     options: SessionOptions,
     decoding: Decoding,
-    gone: Coroutine[Any, Any, None],
     *,
     max_unread_chars: int,
 ) -> AsyncIterator[Finals]:
     """The finals of a file that has begun to decode, in a session that was let in. Raises StreamScribeError.
 
-    `gone` returns when the client has left: then the finals end with ClientDisconnect. However the block is left, the
-    decoding child has ended and the session is over.
+    However the block is left, the decoding child has ended and the session is over.
     """
-    watch = asyncio.create_task(gone, name="rest-watch")
-    try:
-        async with decoding:
-            first = await anext(decoding)
-            finals = Finals(max_unread_chars)
-            live = hub.open(tenant, options, finals)
-            feed = asyncio.create_task(_feed(live, first, decoding), name="rest-feed")
-            feed.add_done_callback(lambda task: _on_fed(task, finals))
-            watch.add_done_callback(lambda task: finals.fail(ClientDisconnect()))
-            try:
-                yield finals
-            finally:
-                await _stop(feed)
-                if not live.over:
-                    live.abandon()
-    finally:
-        await _stop(watch)
+    async with decoding:
+        first = await anext(decoding)
+        finals = Finals(max_unread_chars)
+        live = hub.open(tenant, options, finals)
+        feed = asyncio.create_task(_feed(live, first, decoding), name="file-feed")
+        feed.add_done_callback(lambda task: _on_fed(task, finals))
+        try:
+            yield finals
+        finally:
+            await stop(feed)
+            if not live.over:
+                live.abandon()
 
 
 async def _feed(live: LiveSession, first: bytes, decoding: Decoding) -> None:
@@ -113,6 +104,7 @@ def _on_fed(task: asyncio.Task[None], finals: Finals) -> None:
         finals.fail(error)
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
+async def stop(task: asyncio.Task[None]) -> None:
+    """Cancels a task and waits for its end."""
     task.cancel()
     await asyncio.wait({task})
