@@ -141,6 +141,10 @@ class Gateway:
     port: int
     funasr_port: int
 
+    def connected(self) -> int:
+        """Sessions that have a connection."""
+        return sum(live.connected for live in self.hub.sessions())
+
     def url(self, path: str = "/ws/asr") -> str:
         return f"ws://127.0.0.1:{self.port}{path}"
 
@@ -156,6 +160,7 @@ async def running(
     store: TenantStore | None = None,
     routes: Sequence[BaseRoute] = (),
     ready: bool = True,
+    ping_s: float = 20,
 ) -> AsyncIterator[Gateway]:
     """Serves on free ports of loopback; at the end every ledger's equation holds."""
     gateway = gateway or GatewaySettings()
@@ -171,7 +176,7 @@ async def running(
         Binding(app, "127.0.0.1", 0, "gateway.port"),
         Binding(create_funasr_app(hub, auth, **shared), "127.0.0.1", 0, "gateway.funasr_port"),
     ]
-    async with Listener(bindings, gateway, limits) as listener:
+    async with Listener(bindings, gateway, limits, ping_s=ping_s) as listener:
         port, funasr_port = listener.ports
         yield Gateway(app, hub, bus, EchoWorker(bus), metrics, readiness, port, funasr_port)
         hub.check_integrity()

@@ -121,6 +121,10 @@ class Hub:
         """A session by its tenant and id."""
         return self._sessions.get((tenant_id, session_id))
 
+    def sessions(self) -> list[LiveSession]:
+        """All that are open now."""
+        return list(self._sessions.values())
+
     def deliver(self, event: WorkerEvent) -> None:
         """Brings a worker's event to its session; events of sessions that are over are dropped."""
         live = self._by_bus_id.get(event.session_id)
@@ -129,12 +133,12 @@ class Hub:
 
     def go_away(self, deadline_s: float) -> None:
         """Tells each client to move, and when to come back: spread, so that they do not come all at once."""
-        for live in list(self._sessions.values()):
+        for live in self.sessions():
             live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
 
     def kill_all(self, error: StreamScribeError) -> None:
         """Ends every session with `error`."""
-        for live in list(self._sessions.values()):
+        for live in self.sessions():
             live.kill(error)
 
     async def wait_empty(self) -> None:

@@ -19,6 +19,7 @@ BACKLOG = 2048
 SEND_BUFFER_BYTES = 128 * 2**10
 """What the kernel holds for a client that does not read, instead of the megabytes that it would grow to."""
 PING_S = 20.0
+"""Between pings, and for the answer: a peer that is gone is noticed in twice that."""
 KEEP_ALIVE_S = 5
 GRACE_S = 2
 CLOSE_S = 1.0
@@ -59,7 +60,10 @@ class Listener:
     open at once: drain before.
     """
 
-    def __init__(self, bindings: Sequence[Binding], gateway: GatewaySettings, limits: LimitSettings) -> None:
+    def __init__(
+        self, bindings: Sequence[Binding], gateway: GatewaySettings, limits: LimitSettings, *, ping_s: float = PING_S
+    ) -> None:
+        self._ping_s = ping_s
         self._bindings = bindings
         self._gateway = gateway
         self._limits = limits
@@ -114,8 +118,8 @@ class Listener:
             http=http,
             ws=BoundedWebSocketProtocol,
             ws_max_size=int(self._limits.max_message_bytes),
-            ws_ping_interval=PING_S,
-            ws_ping_timeout=PING_S,
+            ws_ping_interval=self._ping_s,
+            ws_ping_timeout=self._ping_s,
             ws_per_message_deflate=False,
             interface="asgi3",
             lifespan="off",

@@ -8,6 +8,7 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 from websockets.http11 import Request
@@ -138,8 +139,19 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         super().keepalive_timeout()
         self.transport.abort()
 
+    async def receive(self) -> Any:
+        """The next ASGI event; a peer whose messages waited for us until now is not dead either."""
+        event = await super().receive()
+        self._heard_at = self.loop.time()
+        return event
+
     async def send(self, message: Any) -> None:
-        """Sends an ASGI event; after a close frame a peer that does not answer is dropped, read or not."""
+        """Sends an ASGI event; after a close frame a peer that does not answer is dropped, read or not.
+
+        Where this side has closed already (too large a message, no pong), the peer counts as gone.
+        """
+        if self.close_sent:
+            raise ClientDisconnected
         await super().send(message)
         if message["type"] == "websocket.close" and self.close_timer is not None:
             self.close_timer.cancel()

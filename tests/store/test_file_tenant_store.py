@@ -1,0 +1,144 @@
+"""Keys on disk: what is kept of them, who is let in, and what a changed or broken file does."""
+
+import hashlib
+import hmac
+from pathlib import Path
+
+import pytest
+
+from streamscribe.control.keys import list_keys, new_key, revoke_key
+from streamscribe.store.keys import PEPPER_VARIABLE, KeyFileError, pepper_path, split_key
+from streamscribe.store.tenants import FileTenantStore, read_tenants
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tenants.yaml"
+
+
+def store_of(file: Path) -> FileTenantStore:
+    return FileTenantStore(file, default_max_sessions=7)
+
+
+def test_a_key_lets_its_tenant_in_with_its_quota(file: Path) -> None:
+    first, second = new_key(file, "acme", max_sessions=3), new_key(file, "acme")
+    third = new_key(file, "other")
+    store = store_of(file)
+    for key in (first, second):
+        tenant = store.authenticate(key)
+        assert tenant is not None
+        assert (tenant.tenant_id, tenant.max_sessions) == ("acme", 3)
+    tenant = store.authenticate(third)
+    assert tenant is not None
+    assert (tenant.tenant_id, tenant.max_sessions) == ("other", 7)
+
+
+def test_nothing_on_disk_is_or_gives_a_key(file: Path) -> None:
+    key = new_key(file, "acme")
+    _, secret = split_key(key)
+    for path in file.parent.iterdir():
+        assert secret not in path.read_text()
+        assert path.stat().st_mode & 0o077 == 0, path
+    stored = read_tenants(file).tenants["acme"].keys[0]
+    assert stored.mac != hashlib.sha256(secret.encode()).hexdigest()
+    pepper = pepper_path(file).read_text().strip().encode()
+    assert stored.mac == hmac.new(pepper, secret.encode(), hashlib.sha256).hexdigest()
+    assert store_of(file).authenticate(f"ss_{stored.id}_{stored.mac}") is None
+
+
+def test_a_changed_file_is_read_again_and_a_revoked_key_is_refused(file: Path) -> None:
+    old = new_key(file, "acme")
+    store = store_of(file)
+    assert store.refresh() is False
+    new = new_key(file, "acme")
+    assert store.authenticate(new) is None
+    assert store.refresh() is True
+    assert store.authenticate(new) is not None
+    assert revoke_key(file, split_key(old)[0]) == "acme"
+    store.refresh()
+    assert store.authenticate(old) is None
+    assert store.authenticate(new) is not None
+
+
+def test_a_file_that_breaks_changes_nothing_until_it_is_mended(file: Path) -> None:
+    key = new_key(file, "acme")
+    store = store_of(file)
+    whole = file.read_text()
+    for broken in ("tenants: [", "tenants: {acme: {keys: [{id: a, mac: zz}]}}"):
+        file.write_text(broken)
+        with pytest.raises(KeyFileError):
+            store.refresh()
+        assert store.authenticate(key) is not None
+    file.unlink()
+    with pytest.raises(KeyFileError):
+        store.refresh()
+    file.write_text(whole)
+    assert store.refresh() is True
+    assert store.authenticate(key) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("tenants: {acme: {max_sessions: 0}}", "max_sessions"),
+        ("tenants: {acme: {quota: 1}}", "quota"),
+        ("tenants: {'a b': {}}", "TenantId"),
+        ("tenants: {acme: {keys: [{id: 'x', mac: 'short'}]}}", "mac"),
+        ("tenants: [", "not valid YAML"),
+        ("- 1", "valid"),
+        ("!!python/object/apply:os.system ['true']", "not valid YAML"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_names_the_field(file: Path, text: str, names: str) -> None:
+    file.write_text(text)
+    with pytest.raises(KeyFileError, match=names) as error:
+        read_tenants(file)
+    assert "\n" not in str(error.value)
+
+
+def test_two_keys_of_one_id_are_refused(file: Path) -> None:
+    new_key(file, "acme")
+    entry = read_tenants(file).tenants["acme"].keys[0]
+    line = f"{{id: {entry.id}, mac: '{entry.mac}'}}"
+    file.write_text(f"tenants: {{a: {{keys: [{line}]}}, b: {{keys: [{line}]}}}}")
+    with pytest.raises(KeyFileError, match="two keys"):
+        store_of(file)
+
+
+def test_the_pepper_of_the_environment_is_used_and_none_is_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PEPPER_VARIABLE, "p" * 32)
+    key = new_key(file, "acme")
+    assert not pepper_path(file).exists()
+    assert store_of(file).authenticate(key) is not None
+    monkeypatch.setenv(PEPPER_VARIABLE, "q" * 32)
+    assert store_of(file).authenticate(key) is None
+    monkeypatch.setenv(PEPPER_VARIABLE, "short")
+    with pytest.raises(KeyFileError, match="32"):
+        store_of(file)
+
+
+def test_a_pepper_that_others_can_read_or_that_is_missing_is_refused(file: Path) -> None:
+    new_key(file, "acme")
+    pepper_path(file).chmod(0o644)
+    with pytest.raises(KeyFileError, match="chmod 600"):
+        store_of(file)
+    pepper_path(file).unlink()
+    with pytest.raises(KeyFileError, match=PEPPER_VARIABLE):
+        store_of(file)
+
+
+def test_keys_are_listed_without_their_secrets_and_an_unknown_one_cannot_be_revoked(file: Path) -> None:
+    key = new_key(file, "acme", max_sessions=2)
+    (facts,) = list_keys(file)
+    assert (facts.tenant, facts.key_id, facts.max_sessions) == ("acme", split_key(key)[0], 2)
+    assert split_key(key)[1] not in repr(facts)
+    before = file.read_text()
+    with pytest.raises(KeyFileError, match="no key"):
+        revoke_key(file, "nothing")
+    assert file.read_text() == before
+
+
+def test_a_tenant_id_that_is_none_makes_no_file(file: Path) -> None:
+    with pytest.raises(ValueError, match="TenantId"):
+        new_key(file, "not an id")
+    assert not file.exists()
