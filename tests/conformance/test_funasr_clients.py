@@ -11,7 +11,8 @@ from streamscribe.core.errors import QuotaExceeded
 from streamscribe.core.options import Hotword, Mode
 from streamscribe.wire.dialects.funasr import FunasrDialect
 from tests.fakes import funasr_clients as clients
-from tests.fakes.funasr_clients import Client, Recording
+from tests.fakes import funasr_third_party as third_party
+from tests.fakes.funasr_client import Client, Recording
 from tests.fakes.scripted_service import ScriptedService, Sentence, silence
 
 CHINESE = (
@@ -221,13 +222,13 @@ class TestOthers:
         assert client.shown == CHINESE_TEXT
 
     def test_xiaozhi_gets_its_text_without_waiting(self):
-        client = clients.Xiaozhi(RECORDING)
+        client = third_party.Xiaozhi(RECORDING)
         service = run(client)
         assert client.shown == CHINESE_TEXT
         assert not service.starts[0].itn
 
     def test_pypis_funasr_client_merges_the_sentences(self):
-        client = clients.FunasrClientPypi("2pass", RECORDING)
+        client = third_party.FunasrClientPypi("2pass", RECORDING)
         run(client)
         assert client.shown == CHINESE_TEXT
 

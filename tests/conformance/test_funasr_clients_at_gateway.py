@@ -6,7 +6,8 @@ import pytest
 
 from tests.conformance.test_funasr_clients import RECORDING
 from tests.fakes import funasr_clients as clients
-from tests.fakes.funasr_clients import Client
+from tests.fakes import funasr_third_party as third_party
+from tests.fakes.funasr_client import Client
 from tests.fakes.funasr_socket import converse
 from tests.gateway.rig import running
 
@@ -25,8 +26,8 @@ MODELS: dict[str, Callable[[], Client]] = {
     "c# offline": lambda: clients.CsharpOffline(RECORDING),
     "go": lambda: clients.Go(RECORDING),
     "android": lambda: clients.Android(RECORDING),
-    "xiaozhi": lambda: clients.Xiaozhi(RECORDING),
-    "funasr-client": lambda: clients.FunasrClientPypi("2pass", RECORDING),
+    "xiaozhi": lambda: third_party.Xiaozhi(RECORDING),
+    "funasr-client": lambda: third_party.FunasrClientPypi("2pass", RECORDING),
 }
 
 

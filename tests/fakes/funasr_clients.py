@@ -1,69 +1,11 @@
-"""FunASR's clients, as far as the wire can tell them apart: what each sends, and how it reads what comes back.
-
-Transport-free: `outgoing` gives frames in order, and None while the client waits for an answer; `receive` reads one
-answer as that client does, and fails where that client would. `done` says that it would close the connection.
-Written from the sources of FunASR's runtime (2026-08), xiaozhi-esp32-server and PyPI's funasr-client 0.1.6.
-"""
+"""FunASR's own clients, each with what it sends and how it reads what comes back (see `funasr_client`)."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-Frame = str | bytes | None
-
-_HOTWORDS = {"阿里巴巴": 20, "通义实验室": 30}
-
-
-def pieces(data: bytes, size: int) -> Iterator[bytes]:
-    """The data in frames of `size` bytes."""
-    for at in range(0, len(data), size):
-        yield data[at : at + size]
-
-
-@dataclass(frozen=True)
-class Recording:
-    """What a client has on its disk: the samples, and the whole file where that is what it sends."""
-
-    pcm: bytes
-    file: bytes = b""
-    extension: str = "wav"
-    rate: int = 16_000
-
-
-class Client:
-    """What all have in common."""
-
-    subprotocol: str | None = None
-
-    def __init__(self) -> None:
-        self.shown = ""
-        self.done = False
-        self.answers: list[dict[str, Any]] = []
-
-    def outgoing(self) -> Iterator[Frame]:
-        """Frames to send; None while an answer is awaited."""
-        raise NotImplementedError
-
-    def receive(self, text: str) -> None:
-        """Reads one answer."""
-        assert not self.done, "an answer after the client would have closed"
-        message = json.loads(text)
-        self.answers.append(message)
-        self.read(message)
-
-    def read(self, message: dict[str, Any]) -> None:
-        """Reads one parsed answer, as this client does."""
-        raise NotImplementedError
-
-    def wait(self) -> Iterator[Frame]:
-        """Until the client has what it waits for."""
-        while not self.done:
-            yield None
-
-
-END = '{"is_speaking": false}'
+from tests.fakes.funasr_client import _HOTWORDS, END, Client, Frame, Recording, pieces
 
 
 class Html5(Client):
@@ -399,59 +341,3 @@ class Android(Client):
                 self.now += text
         self.shown = self.all + self.now
         self.done = final
-
-
-class Xiaozhi(Client):
-    """xiaozhi-esp32-server: the whole recording in one frame; adds up everything until `is_final`."""
-
-    subprotocol = "binary"
-
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.recording = recording
-
-    def outgoing(self) -> Iterator[Frame]:
-        yield json.dumps(
-            {
-                "mode": "offline", "chunk_size": [5, 10, 5], "chunk_interval": 10, "wav_name": "session-1",
-                "is_speaking": True, "itn": False,
-            }
-        )  # fmt: skip
-        yield self.recording.pcm
-        yield END
-        yield from self.wait()
-
-    def read(self, message: dict[str, Any]) -> None:
-        self.shown += message.get("text", "")
-        self.done = message.get("is_final", True)
-
-
-class FunasrClientPypi(Client):
-    """PyPI's funasr-client: parses every `timestamp`, merges the sentences."""
-
-    subprotocol = "binary"
-
-    def __init__(self, mode: str, recording: Recording) -> None:
-        super().__init__()
-        self.mode, self.recording = mode, recording
-
-    def outgoing(self) -> Iterator[Frame]:
-        yield json.dumps(
-            {
-                "mode": self.mode, "is_speaking": True, "chunk_size": [5, 10, 5], "wav_name": "a.wav",
-                "audio_fs": self.recording.rate, "hotwords": json.dumps(_HOTWORDS), "svs_lang": "auto",
-            }
-        )  # fmt: skip
-        yield from pieces(self.recording.pcm, 1920)
-        yield END
-        yield from self.wait()
-
-    def read(self, message: dict[str, Any]) -> None:
-        if "timestamp" in message:
-            assert all(len(pair) == 2 for pair in json.loads(message["timestamp"]))
-        for sentence in message.get("stamp_sents", []):
-            assert sentence["start"] <= sentence["end"]
-            assert all(len(pair) == 2 for pair in sentence["ts_list"])
-        if message["mode"] == "2pass-offline":
-            self.shown += message["text"]
-        self.done = message.get("is_final", False)

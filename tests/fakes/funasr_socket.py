@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from tests.fakes.funasr_clients import Client
+from tests.fakes.funasr_client import Client
 
 
 async def converse(client: Client, url: str, *, headers: Sequence[tuple[str, str]] = ()) -> None:

@@ -11,7 +11,8 @@ class AudioTrack:
     """Gathers samples into blocks, and keeps the blocks that were heard until they are forgotten.
 
     Indices count samples since the session began. A block costs the same whatever the age of the session (law 7):
-    blocks are kept side by side and joined only when a stretch is cut out.
+    blocks are kept side by side and joined only when a stretch is cut out. The owner forgets what no segment may need:
+    at most the longest segment and the look-back stay.
     """
 
     def __init__(self, block_samples: int) -> None:
