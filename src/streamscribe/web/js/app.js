@@ -1,162 +1,140 @@
 // Joins the parts: what a person does, what the server says, what the page shows.
 
+import { Dictation } from './dictation.js';
+import { copy, download } from './export.js';
 import * as history from './history.js';
-import { switchLocale, t, translatePage } from './i18n.js';
-import { Microphone } from './microphone.js';
-import { Session } from './session.js';
+import { say, switchLocale, translatePage } from './i18n.js';
+import { Meter } from './meter.js';
+import { checkServer, key } from './server.js';
+import { keep, recall } from './storage.js';
 import { Transcript, toSrt, toVtt } from './transcript.js';
 import { Upload } from './upload.js';
 import * as view from './view.js';
 
-const $ = (id) => document.getElementById(id);
+const { $ } = view;
+const BEHIND_MS = 3000;
+const meter = new Meter($('meter'));
 let transcript = new Transcript();
-let live = null; // { session, microphone, sentMs } while the microphone runs
+let title = ''; // of the file that the transcript is of
+let dictation = null;
 let upload = null;
 
-const key = () => $('key').value.trim();
 const hotwords = () => $('hotwords').value.split(/[,，、]/).map((word) => word.trim()).filter(Boolean);
 
-function begin() {
+function begin(name = '') {
   transcript = new Transcript();
-  view.showMessage('');
+  title = name;
+  view.showMessage(null);
+  view.showClock(0);
   view.showTranscript(transcript);
 }
 
-function keep(name) {
-  const finals = transcript.finals();
-  if (finals.length) history.remember(name, finals);
-  else view.showMessage(t('nothing'));
+function take(result) {
+  if (transcript.apply(result)) view.showTranscript(transcript);
+}
+
+/** The work is over: what was heard goes into the history. */
+function finish(error) {
+  dictation = upload = null;
+  meter.clear();
+  view.showProgress(null);
+  view.showWork(null);
+  if (transcript.finals().length) history.remember(title, transcript.finals());
+  else if (!error) view.showMessage('nothing', { kind: 'note' });
   drawHistory();
 }
 
 function drawHistory() {
-  view.showHistory(history.entries(), (entry) => {
-    begin();
-    entry.segments.forEach((segment) => transcript.apply({
-      segment_id: segment.id, version: segment.version, text: segment.text, is_final: true, start_ms: segment.startMs, end_ms: segment.endMs,
-    }));
-    view.showTranscript(transcript);
+  view.showHistory(history.entries(), ({ name, segments }) => {
+    begin(name);
+    for (const { id, version, text, startMs, endMs } of segments) {
+      take({ segment_id: id, version, text, is_final: true, start_ms: startMs, end_ms: endMs });
+    }
     $('transcript').focus();
   });
 }
 
-async function startMicrophone() {
+async function speak() {
   begin();
-  const microphone = new Microphone();
-  live = { microphone, session: null, sentMs: 0, waiting: [] };
-  view.showMicrophone('stop');
-  let rate;
+  view.showWork('live');
+  dictation = new Dictation({
+    heard: ({ peak, ms }) => { meter.show(peak); view.showClock(ms); },
+    result: take,
+    live: () => view.showServer('ready'),
+    reconnecting: () => view.showServer('reconnecting'),
+    heartbeat: ({ lag_ms: lag }) => view.showServer(lag > BEHIND_MS ? 'behind' : 'ready'),
+    go_away: () => view.showServer('leaving'),
+    over: ({ outcome, error }) => {
+      finish(outcome !== 'end');
+      if (error) view.showError(error);
+      else if (outcome !== 'end') view.showMessage(outcome === 'lost' ? 'lost' : 'unreachable');
+      checkServer();
+    },
+  });
   try {
-    rate = await microphone.open((samples, peak) => {
-      view.showLevel(peak);
-      if (!live) return;
-      live.sentMs += 100;
-      view.showClock(live.sentMs);
-      if (live.session) live.session.send(samples);
-      else live.waiting.push(samples);
-    });
+    await dictation.start({ language: $('language').value || null, hotwords: hotwords().map((phrase) => ({ phrase, weight: 1 })) }, key());
   } catch (error) {
-    live = null;
-    view.showMicrophone('speak');
-    view.showMessage(t(error.message));
-    return;
+    finish(error);
+    view.showMessage(error.message);
+    if (error.message === 'unreachable') checkServer();
   }
-  const session = new Session({
-    audio: { encoding: 'pcm_s16le', sample_rate: rate, channels: 1 }, mode: '2pass', language: $('language').value || null,
-    hotwords: hotwords().map((phrase) => ({ phrase, weight: 1 })),
-  }, key());
-  session.addEventListener('result', ({ detail }) => transcript.apply(detail) && view.showTranscript(transcript));
-  session.addEventListener('reconnecting', () => view.showServer('reconnecting'));
-  session.addEventListener('live', () => view.showServer('ready'));
-  session.addEventListener('slow_down', () => view.showMessage(t('tooFast')));
-  session.addEventListener('error', ({ detail }) => view.showMessage(detail.message));
-  session.addEventListener('over', ({ detail }) => stopped(detail));
-  live.session = session;
-  live.waiting.splice(0).forEach((samples) => session.send(samples));
-}
-
-async function stopMicrophone() {
-  view.showMicrophone('finishing');
-  await live.microphone.close();
-  view.showLevel(0);
-  live?.session?.end();
-}
-
-async function stopped({ outcome, reason }) {
-  const { microphone } = live ?? {};
-  live = null;
-  await microphone?.close();
-  view.showLevel(0);
-  view.showMicrophone('speak');
-  if (outcome === 'end') return keep(t('microphone'));
-  view.showMessage(reason || t('lost'));
-  return checkServer();
 }
 
 function recognise(file) {
-  if (live || upload) return;
-  begin();
-  upload = new Upload(file, { language: $('language').value, hotwords: hotwords(), key: key() });
+  if (!file || dictation || upload) return;
+  begin(file.name);
+  upload = new Upload(file, { language: $('language').value, hotwords: hotwords(), key: key() }, {
+    sent: (share) => (share < 1 ? view.showProgress('uploading', share) : view.showProgress('recognising', null)),
+    progress: (share) => view.showProgress('recognising', share),
+    segment: ({ id, text, start, end }) => take({ segment_id: id, version: 1, text, is_final: true, start_ms: start * 1000, end_ms: end * 1000 }),
+    over: (error) => {
+      finish(error);
+      if (error) view.showError(error);
+      if (error) checkServer();
+    },
+  });
   view.showProgress('uploading', 0);
-  const finish = () => { upload = null; view.showProgress(null); };
-  upload.addEventListener('upload', ({ detail }) => view.showProgress(detail.share < 1 ? 'uploading' : 'recognising', detail.share < 1 ? detail.share : null));
-  upload.addEventListener('progress', ({ detail }) => view.showProgress('recognising', detail.duration_s ? Math.min(1, detail.processed_s / detail.duration_s) : null));
-  upload.addEventListener('segment', ({ detail }) => {
-    transcript.apply({ segment_id: detail.id, version: 1, text: detail.text, is_final: true, start_ms: detail.start * 1000, end_ms: detail.end * 1000 });
-    view.showTranscript(transcript);
-  });
-  upload.addEventListener('failed', ({ detail }) => {
-    finish();
-    if (detail.status === 401) askForKey();
-    else view.showMessage(detail.message || t('down'));
-  });
-  upload.addEventListener('over', () => { finish(); keep(file.name); });
+  view.showWork('file');
 }
 
-function askForKey() {
-  $('key-field').hidden = false;
-  $('key').focus();
-  view.showMessage(t('keyNeeded'));
-}
+const name = () => title.replace(/\.\w+$/, '') || 'transcript';
 
-async function checkServer() {
-  try {
-    const ready = await fetch('/readyz', { cache: 'no-store' });
-    view.showServer(ready.ok ? 'ready' : 'warming');
-    if (!ready.ok) setTimeout(checkServer, 1000);
-    const models = await fetch('/v1/models', { headers: key() ? { Authorization: `Bearer ${key()}` } : {} });
-    if (models.status === 401) askForKey();
-  } catch {
-    view.showServer('down');
-    setTimeout(checkServer, 3000);
-  }
-}
-
-$('microphone').onclick = () => (live ? stopMicrophone() : upload || startMicrophone());
-$('file').onchange = ({ target }) => { if (target.files[0]) recognise(target.files[0]); target.value = ''; };
-$('drop').onkeydown = (event) => { if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); $('file').click(); } };
-$('drop').ondragover = (event) => { event.preventDefault(); $('drop').classList.add('over'); };
-$('drop').ondragleave = () => $('drop').classList.remove('over');
-$('drop').ondrop = (event) => {
-  event.preventDefault();
+$('microphone').onclick = () => {
+  if (!dictation) return speak();
+  view.showWork('finishing');
+  return dictation.stop();
+};
+$('file').onchange = ({ target }) => { recognise(target.files[0]); target.value = ''; };
+window.ondragover = (event) => { event.preventDefault(); $('drop').classList.toggle('over', !dictation && !upload); };
+window.ondragleave = (event) => event.relatedTarget || $('drop').classList.remove('over');
+window.ondrop = (event) => {
+  event.preventDefault(); // a file that misses the field must not replace the page
   $('drop').classList.remove('over');
-  if (event.dataTransfer.files[0]) recognise(event.dataTransfer.files[0]);
+  recognise(event.dataTransfer.files[0]);
 };
-$('cancel').onclick = () => { upload?.abort(); upload = null; view.showProgress(null); };
+$('cancel').onclick = () => { upload?.abort(); finish('cancelled'); $('file').focus(); };
 $('copy').onclick = async () => {
-  await navigator.clipboard.writeText(transcript.text());
-  $('copy').textContent = t('copied');
-  setTimeout(() => { $('copy').textContent = t('copy'); }, 1500);
+  await copy(transcript.text());
+  say($('copy'), 'copied');
+  setTimeout(() => say($('copy'), 'copy'), 1500);
 };
-$('srt').onclick = () => view.download('transcript.srt', toSrt(transcript.finals()), 'application/x-subrip');
-$('vtt').onclick = () => view.download('transcript.vtt', toVtt(transcript.finals()), 'text/vtt');
-$('clear').onclick = begin;
-$('forget').onclick = () => { history.forget(); drawHistory(); };
-$('locale').onclick = () => { switchLocale(); view.showMicrophone(live ? 'stop' : 'speak'); };
-$('hotwords').value = localStorage.getItem('hotwords') ?? '';
-$('hotwords').onchange = ({ target }) => localStorage.setItem('hotwords', target.value);
+$('srt').onclick = () => download(`${name()}.srt`, toSrt(transcript.finals()), 'application/x-subrip');
+$('vtt').onclick = () => download(`${name()}.vtt`, toVtt(transcript.finals()), 'text/vtt');
+$('clear').onclick = () => { begin(title); $('microphone').focus(); };
+$('forget').onclick = () => { history.forget(); drawHistory(); $('microphone').focus(); };
+$('locale').onclick = () => { switchLocale(); drawHistory(); showOtherLocale(); };
+$('hotwords').value = recall('hotwords', '');
+$('hotwords').onchange = ({ target }) => keep('hotwords', target.value);
 $('key').onchange = checkServer;
+document.onvisibilitychange = () => document.visibilityState === 'visible' && !dictation && checkServer();
+
+function showOtherLocale() {
+  const chinese = document.documentElement.lang === 'zh-CN';
+  $('locale').textContent = chinese ? 'English' : '中文';
+  $('locale').lang = chinese ? 'en' : 'zh-CN';
+}
 
 translatePage();
+showOtherLocale();
 drawHistory();
 checkServer();

@@ -8,27 +8,28 @@ export class Transcript {
     const known = this.#segments.get(result.segment_id);
     if (known && known.version >= result.version) return false;
     this.#segments.set(result.segment_id, {
-      id: result.segment_id, version: result.version, channel: result.channel ?? 0, text: result.text,
-      stable: result.stable_chars ?? 0, final: result.is_final, startMs: result.start_ms, endMs: result.end_ms,
+      id: result.segment_id, version: result.version, text: result.text,
+      final: result.is_final, startMs: result.start_ms, endMs: result.end_ms,
     });
     return true;
   }
 
   /** Segments in the order of their time. */
   segments() {
-    return [...this.#segments.values()].sort((a, b) => a.startMs - b.startMs || a.id - b.id);
+    return [...this.#segments.values()].sort((a, b) => a.startMs - b.startMs);
   }
 
   finals() {
     return this.segments().filter((segment) => segment.final && segment.text);
   }
 
-  /** One paragraph: no space between Chinese or Japanese characters, one elsewhere. */
+  /** All finals in one paragraph. */
   text() {
     return joinTexts(this.finals().map((segment) => segment.text));
   }
 }
 
+/** Texts in a row: nothing between Chinese or Japanese characters, a space elsewhere. */
 const WIDE = /[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]/;
 
 export function joinTexts(texts) {
@@ -40,7 +41,7 @@ export function joinTexts(texts) {
 
 const pad = (number, width = 2) => String(number).padStart(width, '0');
 
-export function stamp(ms, mark) {
+function stamp(ms, mark) {
   const s = Math.floor(ms / 1000);
   return `${pad(Math.floor(s / 3600))}:${pad(Math.floor(s / 60) % 60)}:${pad(s % 60)}${mark}${pad(Math.floor(ms % 1000), 3)}`;
 }

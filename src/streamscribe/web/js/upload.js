@@ -1,23 +1,29 @@
 // A file through the OpenAI-compatible route, with progress of the upload and of the recognition (server-sent events).
 
-export class Upload extends EventTarget {
+export class Upload {
   #request = new XMLHttpRequest();
+  #on;
   #read = 0;
+  #over = false;
 
-  constructor(file, { language, hotwords, key }) {
-    super();
+  /**
+   * Begins at once. `on.sent(share)`, `on.progress(share or null)` and `on.segment(segment)` tell how far it is;
+   * `on.over(null or { code, message, status })` comes last, but not after `abort`.
+   */
+  constructor(file, { language, hotwords, key }, on) {
+    this.#on = on;
     const form = new FormData();
-    form.append('model', 'whisper-1');
     form.append('stream', 'true');
     form.append('include[]', 'progress');
     if (language) form.append('language', language);
     for (const word of hotwords) form.append('keywords[]', word);
     form.append('file', file);
     const request = this.#request;
-    request.upload.onprogress = ({ loaded, total }) => this.#tell('upload', { share: loaded / total });
-    request.onprogress = () => this.#parse();
-    request.onload = () => (request.status === 200 ? this.#parse(true) : this.#fail(request.responseText));
-    request.onerror = () => this.#tell('failed', { message: '' });
+    request.upload.onprogress = ({ loaded, total }) => on.sent(loaded / total);
+    request.onprogress = () => request.status === 200 && this.#parse();
+    request.onload = () => (request.status === 200 ? this.#parse() : this.#refused());
+    request.onloadend = () => this.#finish({ code: 'unreachable', message: '' });
+    request.onabort = () => { this.#over = true; };
     request.open('POST', '/v1/audio/transcriptions');
     if (key) request.setRequestHeader('Authorization', `Bearer ${key}`);
     request.send(form);
@@ -27,28 +33,32 @@ export class Upload extends EventTarget {
     this.#request.abort();
   }
 
-  #tell(type, detail) {
-    this.dispatchEvent(new CustomEvent(type, { detail }));
+  #finish(error) {
+    if (this.#over) return;
+    this.#over = true;
+    this.#on.over(error);
   }
 
-  #fail(body) {
-    let error = { message: body.slice(0, 200) };
-    try { error = JSON.parse(body).error; } catch { /* not JSON: the body itself is shown */ }
-    this.#tell('failed', { message: error.message, status: this.#request.status });
+  #refused() {
+    let error = { message: this.#request.statusText };
+    try { error = JSON.parse(this.#request.responseText).error; } catch { /* not ours: a proxy's page */ }
+    this.#finish({ ...error, status: this.#request.status });
   }
 
-  #parse(last = false) {
+  #parse() {
     const text = this.#request.responseText;
     for (let end; (end = text.indexOf('\n\n', this.#read)) >= 0; this.#read = end + 2) {
-      const data = text.slice(this.#read, end).split('\n').filter((line) => line.startsWith('data: ')).map((line) => line.slice(6)).join('\n');
-      if (data && data !== '[DONE]') this.#event(JSON.parse(data));
+      const data = text.slice(this.#read, end);
+      if (data === 'data: [DONE]') this.#finish(null);
+      else if (data.startsWith('data: ')) this.#event(JSON.parse(data.slice(6)));
     }
-    if (last) this.#tell('over', {});
   }
 
   #event(event) {
-    if (event.error) this.#tell('failed', { message: event.error.message });
-    else if (event.type === 'transcript.text.segment') this.#tell('segment', event);
-    else if (event.type === 'streamscribe.progress') this.#tell('progress', event);
+    if (event.error) this.#finish(event.error);
+    else if (event.type === 'transcript.text.segment') this.#on.segment(event);
+    else if (event.type === 'streamscribe.progress') {
+      this.#on.progress(event.duration_s ? Math.min(1, event.processed_s / event.duration_s) : null);
+    }
   }
 }
