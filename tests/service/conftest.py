@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from streamscribe.client.local_server import LocalServer, RunningServer
+from streamscribe.control.keys import new_key
 from streamscribe.models.registry import open_verified
 from streamscribe.settings import load
 
@@ -30,6 +32,25 @@ def fake_server() -> Iterator[RunningServer]:
     """A server on the fake models: for what does not depend on text."""
     with LocalServer(["--profile", "fake"]) as running:
         yield running
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A server with two tenants, each with a key; `acme` may have three sessions."""
+
+    server: RunningServer
+    tenants_file: Path
+    acme: str
+    other: str
+
+
+@pytest.fixture(scope="session")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
+    """A server on the fake models that listens to all, and therefore wants keys."""
+    file = tmp_path_factory.mktemp("keyed") / "tenants.yaml"
+    acme, other = new_key(file, "acme", max_sessions=3), new_key(file, "other")
+    with LocalServer(["--profile", "fake", "--host", "0.0.0.0", "--tenants", str(file)]) as running:
+        yield Keyed(running, file, acme, other)
 
 
 @pytest.fixture(scope="session")
