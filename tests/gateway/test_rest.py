@@ -129,7 +129,7 @@ async def test_a_stream_tells_segments_and_progress_to_those_who_ask(wav: Path) 
     kinds = ["transcript.text.delta", "transcript.text.segment", "streamscribe.progress"]
     assert [event["type"] for event in events] == [*kinds * 4, "transcript.text.done"]
     assert events[4] == {"type": kinds[1], "id": "seg_1", "start": 1.0, "end": 1.9, "text": "你好。"}
-    assert events[5]["duration_s"] == 3.0
+    assert events[5] == {"type": kinds[2], "processed_s": 3.9, "duration_s": 3.0}
 
 
 async def test_a_failure_inside_a_stream_reaches_the_client_as_an_error(wav: Path) -> None:
