@@ -13,6 +13,7 @@ from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bus.memory import MemoryBus
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import BatchPolicy
+from streamscribe.core.errors import BadRequest
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.drain import drain, stop_signals
@@ -85,7 +86,8 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
         recognizer.recognize([SegmentRequest(second, words=True)])
 
     def failed(name: str, error: BaseException) -> None:
-        _log.error("a model step failed", model=name, exc_info=error)
+        if not isinstance(error, BadRequest):  # which is its client's affair, and told there
+            _log.error("a model step failed", model=name, exc_info=error)
 
     return Models(
         vad=vad,

@@ -2,18 +2,22 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, settings_from
-from streamscribe.cli.output import Exit, fail, out
+from streamscribe.cli.options import ConfigOption, JsonOption, require_models, settings_from
+from streamscribe.cli.output import Exit, complain, err, fail, first, out, print_json
+from streamscribe.cli.screen import TextScreen
 
+if TYPE_CHECKING:
+    from streamscribe.wire.native_server import ServerWire
+
+RECORDINGS = "demo-recordings"
 CLIPS = ("en/quick_brown_fox", "en/counting", "zh/jishu")
-"""Recordings of the catalogue's `demo-recordings`."""
-
 MAX_ERROR_RATE = 0.2
 
 
@@ -22,7 +26,19 @@ class Clip:
     """A recording and, where it is known, what is said in it."""
 
     file: Path
-    text: str | None
+    said: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a clip: `partials` is how many came; `error` where it could not be played."""
+
+    file: str
+    text: str = ""
+    said: str | None = None
+    partials: int = 0
+    right: bool = False
+    error: str | None = None
 
 
 def mount(app: typer.Typer) -> None:
@@ -32,69 +48,103 @@ def mount(app: typer.Typer) -> None:
 
 def demo(
     files: Annotated[list[Path] | None, typer.Argument(help="Your own recordings (else the catalogue's).")] = None,
-    speed: Annotated[float, typer.Option(min=0, help="Multiples of real time.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(min=0, help="Multiples of real time; 0 as fast as the server takes it.")
+    ] = 1.0,
     config: ConfigOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Start a server, stream recordings into it, and print partials as they come and the final text.
 
-    With the catalogue's recordings, exits with 1 where the text is not what was said. Example: `streamscribe demo`
+    Exits with 1 where nothing was heard or, with the catalogue's recordings, where the text is not what was said.
+
+    Examples:
+
+        streamscribe demo
+        streamscribe demo talk.mp3 --speed 2
     """
-    from streamscribe.cli.stream import TextScreen, play
-    from streamscribe.client.errors import ConnectionLost, ServerError
     from streamscribe.client.local_server import LocalServer
+
+    settings = settings_from(config, None)
+    for file in files or ():
+        if not file.is_file():
+            fail(f"{file}: no such file")
+    require_models(settings, *(() if files else (RECORDINGS,)))
+    clips = [Clip(file, None) for file in files or ()] or list(_clips(settings.model.dir.expanduser()))
+    with ExitStack() as stack:
+        with err.status("starting the server"):
+            server = stack.enter_context(LocalServer(["--config", str(config)] if config else []))
+        if not json:
+            out.print(f"server ready after {server.address.ready_s:.1f} s at {server.address.http}", style="bold")
+        heard = [_hear(clip, server.address.websocket, speed, quiet=json) for clip in clips]
+    if json:
+        print_json({"ready_s": server.address.ready_s, "clips": heard})
+    if not all(one.right for one in heard):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _hear(clip: Clip, url: str, speed: float, *, quiet: bool) -> Heard:
+    from streamscribe.cli.stream import explain, play
+    from streamscribe.client.errors import ConnectionLost, ServerError
+    from streamscribe.core.errors import StreamScribeError
     from streamscribe.core.script import join
     from streamscribe.wire.native_client import StartMessage
 
-    settings = settings_from(config, None)
-    clips = [Clip(file, None) for file in files or []] or list(_clips(settings.model.dir.expanduser()))
-    for clip in clips:
-        if not clip.file.is_file():
-            fail(f"{clip.file}: no such file")
-    wrong = 0
-    with LocalServer() as server:
-        out.print(f"server ready after {server.address.ready_s:.1f} s at {server.address.http}", style="bold")
-        for clip in clips:
-            out.print(f"\n{clip.file.name}", style="bold")
-            try:
-                finals = asyncio.run(
-                    play(
-                        clip.file,
-                        server.address.websocket,
-                        start=StartMessage(),
-                        key=None,
-                        speed=speed,
-                        screen=TextScreen(),
-                    )
-                )
-            except* (ServerError, ConnectionLost) as errors:
-                fail(str(errors.exceptions[0]))
-            text = ""
-            for final in finals:
-                text = join(text, final.text)
-            wrong += not _verdict(clip, text)
-    if wrong:
-        raise typer.Exit(Exit.FAILED)
+    if not quiet:
+        out.print(f"\n{clip.file.name}", style="bold", markup=False)
+    screen = _Counting(None if quiet else TextScreen())
+    try:
+        finals = asyncio.run(
+            play(clip.file.absolute(), url, start=StartMessage(), key=None, speed=speed, screen=screen)
+        )
+    except (ExceptionGroup, ServerError, ConnectionLost, StreamScribeError) as raised:
+        error = first(raised)
+        if not isinstance(error, (ServerError, ConnectionLost, StreamScribeError)):
+            raise
+        told = error.message if isinstance(error, StreamScribeError) else explain(error, url)
+        complain(f"{clip.file}: {told}")
+        return Heard(str(clip.file), said=clip.said, error=told)
+    text = ""
+    for final in finals:
+        text = join(text, final.text)
+    right = bool(text) and (clip.said is None or _close(clip.said, text))
+    if not quiet:
+        out.print(f"final text: {text or '(no speech was heard)'}", style=f"bold {'green' if right else 'red'}")
+        if clip.said is not None:
+            out.print(f"said:       {clip.said}", style="dim")
+    return Heard(str(clip.file), text, clip.said, screen.partials, right)
+
+
+def _close(said: str, heard: str) -> bool:
+    from streamscribe.bench.text import error_rate
+
+    return error_rate(said, heard) <= MAX_ERROR_RATE
+
+
+class _Counting:
+    """Counts the partials, and shows everything on `screen`, where there is one."""
+
+    def __init__(self, screen: TextScreen | None) -> None:
+        self.partials = 0
+        self._screen = screen
+
+    def show(self, message: "ServerWire") -> None:
+        """Counts and shows the message."""
+        from streamscribe.wire.native_server import ResultMessage
+
+        self.partials += isinstance(message, ResultMessage) and not message.is_final
+        if self._screen:
+            self._screen.show(message)
+
+    def close(self) -> None:
+        """Closes the screen."""
+        if self._screen:
+            self._screen.close()
 
 
 def _clips(directory: Path) -> Iterator[Clip]:
     from streamscribe.models.registry import open_verified
 
-    files = open_verified("demo-recordings", directory)
+    files = open_verified(RECORDINGS, directory)
     for name in CLIPS:
-        yield Clip(files[f"{name}.wav"], files[f"{name}.txt"].read_text().strip())
-
-
-def _verdict(clip: Clip, text: str) -> bool:
-    """Says what came out; False where it is not what was said."""
-    if not text:
-        out.print("no speech was heard", style="red")
-        return False
-    if clip.text is None:
-        out.print(f"final text: {text}", style="bold green")
-        return True
-    from streamscribe.bench.text import error_rate
-
-    right = error_rate(clip.text, text) <= MAX_ERROR_RATE
-    out.print(f"final text: {text}", style="bold green" if right else "bold red")
-    out.print(f"said:       {clip.text}", style="dim")
-    return right
+        yield Clip(files[f"{name}.wav"], files[f"{name}.txt"].read_text(encoding="utf-8").strip())

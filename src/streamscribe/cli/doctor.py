@@ -8,19 +8,25 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
-from streamscribe.cli.output import Exit, out, print_json
-from streamscribe.settings import Settings
+from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, SetOption, settings_from
+from streamscribe.cli.output import Exit, err, out, print_json
 
-MIN_FREE_BYTES = 2**30
+if TYPE_CHECKING:
+    from streamscribe.settings import Settings
+
+MIN_PYTHON = (3, 11)
+SPARE_BYTES = 2**28
+"""Free disk beyond the models that are still to be pulled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at; `needed` ones that are missing fail the command."""
+    """One thing looked at; `needed` ones that are not `ok` fail the command."""
 
     name: str
     ok: bool
@@ -34,64 +40,89 @@ def mount(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-def doctor(config: ConfigOption = None, set_: SetOption = None, json: JsonOption = False) -> None:
+def doctor(
+    profile: ProfileOption = None, config: ConfigOption = None, set_: SetOption = None, json: JsonOption = False
+) -> None:
     """Say what is installed, what is missing, and what to type; exits 1 where something needed is missing.
 
-    Example: `streamscribe doctor --json`
+    Examples:
+
+        streamscribe doctor
+        streamscribe doctor --json --set gateway.port=8001
     """
-    findings = list(_examine(settings_from(config, set_)))
+    settings = settings_from(config, set_, model__profile=profile)
+    with err.status("looking"):
+        findings = list(_examine(settings))
     healthy = all(finding.ok for finding in findings if finding.needed)
     if json:
         print_json({"healthy": healthy, "findings": [asdict(finding) for finding in findings]})
     else:
-        for finding in findings:
-            mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.needed else "[yellow]-[/]"
-            out.print(f"{mark} {finding.name}: {finding.detail}")
-            if finding.type_this and not finding.ok:
-                out.print(f"    type: {finding.type_this}", style="bold")
+        _print(findings)
     raise typer.Exit(Exit.OK if healthy else Exit.FAILED)
 
 
-def _examine(settings: Settings) -> Iterator[Finding]:
-    yield Finding("Python", sys.version_info >= (3, 11), platform.python_version(), "make PYTHON=python3.11 setup")
+def _print(findings: list[Finding]) -> None:
+    for finding in findings:
+        mark, style = ("✓", "green") if finding.ok else ("✗", "red") if finding.needed else ("-", "yellow")
+        out.print(f"[{style}]{mark}[/]", end=" ")
+        out.print(f"{finding.name}: {finding.detail}", markup=False)
+        if finding.type_this and not finding.ok:
+            out.print(f"    type: {finding.type_this}", style="bold", markup=False)
+
+
+def _examine(settings: "Settings") -> Iterator[Finding]:
+    yield Finding(
+        "Python", sys.version_info >= MIN_PYTHON, platform.python_version(), "make clean setup PYTHON=python3.11"
+    )
     for package in ("onnxruntime", "ctranslate2", "soundfile", "soxr", "wetext"):
         yield _package(package, f"pip install {package}", needed=True)
-    yield _package("av", "pip install 'streamscribe[media]'", needed=False)
+    yield _package("av", "pip install 'streamscribe[media]'  (for m4a and webm)", needed=False)
     yield from _models(settings)
-    directory = settings.model.dir.expanduser()
-    parent = next(folder for folder in (directory, *directory.parents) if folder.exists())
-    free_bytes = shutil.disk_usage(parent).free
-    yield Finding("disk", free_bytes >= MIN_FREE_BYTES, f"{free_bytes / 2**30:.1f} GiB free for models", "df -h")
-    for port in (settings.gateway.port, settings.gateway.funasr_port):
-        yield _port(settings.gateway.host, port)
+    for field in ("port", "funasr_port"):
+        yield _port(settings, field)
 
 
 def _package(name: str, type_this: str, *, needed: bool) -> Finding:
-    found = importlib.util.find_spec(name) is not None
-    detail = importlib.metadata.version(name) if found else "not installed"
-    return Finding(name, found, detail, type_this, needed)
+    if importlib.util.find_spec(name) is None:
+        return Finding(name, False, "not installed", type_this, needed)
+    try:
+        detail = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        detail = "installed"
+    return Finding(name, True, detail, needed=needed)
 
 
-def _models(settings: Settings) -> Iterator[Finding]:
-    from streamscribe.models.registry import catalogue, installed
+def _models(settings: "Settings") -> Iterator[Finding]:
+    """Each model of the profile, whole and unchanged; and room for those that are missing."""
+    from streamscribe.models.registry import installed, of_profile, verify
 
-    wanted = {"whisper": ("fsmn-vad", "whisper-base"), "fake": ()}[settings.model.profile]
-    for model in catalogue().values():
-        if model.id in wanted:
-            here = installed(model, settings.model.dir.expanduser())
-            detail = "installed" if here else "not installed"
-            yield Finding(f"model {model.id}", here, detail, f"streamscribe models pull {model.id}")
+    directory = settings.model.dir.expanduser()
+    missing_bytes = 0
+    for model in of_profile(settings.model.profile):
+        here = installed(model, directory)
+        problems = verify(model, directory) if here else ["not installed"]
+        missing_bytes += 0 if here else model.size_bytes
+        pull = f"streamscribe models pull {model.id}"
+        yield Finding(f"model {model.id}", not problems, "; ".join(problems) or f"whole, in {directory}", pull)
+    free_bytes = shutil.disk_usage(_existing(directory)).free
+    enough = free_bytes >= 2 * missing_bytes + (SPARE_BYTES if missing_bytes else 0)
+    yield Finding("disk", enough, f"{free_bytes / 1e9:.1f} GB free in {directory}", f"df -h {_existing(directory)}")
 
 
-def _port(host: str, port: int) -> Finding:
+def _existing(directory: Path) -> Path:
+    return next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
+
+
+def _port(settings: "Settings", field: str) -> Finding:
+    host, port = settings.gateway.host, getattr(settings.gateway, field)
+    name = f"gateway.{field}"
     if port <= 0:
-        return Finding(f"port {port}", True, "chosen by the system or off", needed=False)
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            return Finding(
-                f"port {port}", False, error.strerror or "not free", "streamscribe serve --port 0", needed=False
-            )
-    return Finding(f"port {port}", True, "free", needed=False)
+        return Finding(name, True, "chosen by the system" if port == 0 else "off", needed=False)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        serve = f"streamscribe serve --{field.replace('_', '-')} {port + 1}"
+        return Finding(name, False, f"{host}:{port}: {reason.lower()}", serve, needed=False)
+    return Finding(name, True, f"{host}:{port} is free", needed=False)

@@ -1,20 +1,25 @@
-"""The `streamscribe` command: mounts the subcommands, and turns errors into one line and an exit code."""
+"""The `streamscribe` command: mounts the subcommands, and turns errors into one line and an exit code.
 
-import sys
+Subcommands import what they use when they run, so that help and mistakes of usage are told at once.
+"""
+
+import os
 from typing import Annotated
 
 import typer
 
 from streamscribe import __version__
 from streamscribe.cli import bench, demo, doctor, keys, models, serve, stream, transcribe, warmup
-from streamscribe.cli.output import Exit, fail
-from streamscribe.core.errors import StreamScribeError
-from streamscribe.models.registry.errors import NotInstalled
-from streamscribe.settings import SettingsError
+from streamscribe.cli.output import Exit, complain, fail, first
+
+HELP = "Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."
+EPILOG = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted."
+TRACEBACK_VARIABLE = "STREAMSCRIBE_TRACEBACK"
 
 app = typer.Typer(
     name="streamscribe",
-    help="Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it.",
+    help=HELP,
+    epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -37,37 +42,46 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=HELP, epilog=EPILOG)
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."""
+    pass
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted."""
+    """Entry point: whatever goes wrong is told in one line, with an exit code of `Exit`."""
     try:
         app()
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(Exit.FAILED) from None
     except KeyboardInterrupt:
         raise SystemExit(Exit.INTERRUPTED) from None
-    except (SettingsError, StreamScribeError, ExceptionGroup) as raised:
-        error = _first(raised)
-        if isinstance(error, SettingsError):
+    except Exception as raised:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        _tell(first(raised))
+
+
+def _tell(error: BaseException) -> None:
+    from streamscribe.client.local_server import ServerDidNotStart
+    from streamscribe.core.errors import StreamScribeError
+    from streamscribe.models.registry.errors import NotInstalled
+    from streamscribe.settings import SettingsError
+
+    match error:
+        case KeyboardInterrupt():
+            raise SystemExit(Exit.INTERRUPTED)
+        case SettingsError():
             fail(str(error), Exit.USAGE)
-        if isinstance(error, NotInstalled):
+        case ServerDidNotStart():
+            fail(error.message, error.exit_code)
+        case NotInstalled():
             fail(error.message, Exit.NOT_INSTALLED)
-        if isinstance(error, StreamScribeError):
+        case StreamScribeError():
             fail(error.message)
-        raise
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first of what a group of tasks raised: it is what made the others end."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+        case OSError():
+            fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+        case _:
+            complain(f"{type(error).__name__}: {error}")
+            fail(f"this is a defect of StreamScribe; {TRACEBACK_VARIABLE}=1 shows where, for a report")

@@ -13,7 +13,6 @@ from rich.table import Table
 from streamscribe.cli.options import JsonOption
 from streamscribe.cli.output import Exit, err, fail, out, print_json
 from streamscribe.core.errors import ModelUnavailable, NotFound
-from streamscribe.settings import ModelSettings, load
 
 if TYPE_CHECKING:
     from streamscribe.models import registry
@@ -24,8 +23,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-PROFILES: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
-
 DirOption = Annotated[Path | None, typer.Option("--dir", help="Model folder (default: the setting `model.dir`).")]
 IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Models, as `list` names them.")]
 
@@ -34,7 +31,10 @@ IdsArgument = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Mod
 def list_(directory: DirOption = None, json: JsonOption = False) -> None:
     """Show every model of the catalogue, and which are installed.
 
-    Example: `streamscribe models list --json`
+    Examples:
+
+        streamscribe models list
+        streamscribe models list --json
     """
     from streamscribe.models.registry import catalogue
 
@@ -69,7 +69,10 @@ def pull(
 ) -> None:
     """Install models: sums are checked, an interrupted pull goes on where it was, what is there is left alone.
 
-    Examples: `streamscribe models pull --profile whisper`, `streamscribe models pull fsmn-vad --from /media/usb/models`
+    Examples:
+
+        streamscribe models pull --profile whisper
+        streamscribe models pull fsmn-vad --from /media/usb/models
     """
     from streamscribe.models import registry
 
@@ -99,7 +102,10 @@ def pull(
 def verify(ids: IdsArgument = None, directory: DirOption = None, json: JsonOption = False) -> None:
     """Read installed models again and compare their sums; exits 1 for a damaged one, 3 for one that is not installed.
 
-    Example: `streamscribe models verify whisper-base`
+    Examples:
+
+        streamscribe models verify
+        streamscribe models verify whisper-base
     """
     from streamscribe.models import registry
 
@@ -125,7 +131,9 @@ def path(
 ) -> None:
     """Print the folder of an installed model; exits 3 where it is not installed.
 
-    Example: `ls "$(streamscribe models path demo-recordings)"`
+    Examples:
+
+        ls "$(streamscribe models path demo-recordings)"
     """
     from streamscribe.models import registry
 
@@ -145,7 +153,9 @@ def remove(
 ) -> None:
     """Delete models, and what an interrupted pull left of them.
 
-    Example: `streamscribe models remove telephone-prompts`
+    Examples:
+
+        streamscribe models remove telephone-prompts
     """
     from streamscribe.models import registry
 
@@ -160,7 +170,11 @@ def remove(
 
 
 def _folder(directory: Path | None) -> Path:
-    return (directory or load().model.dir).expanduser()
+    if directory is None:
+        from streamscribe.settings import load
+
+        directory = load().model.dir
+    return directory.expanduser()
 
 
 def _find(id_: str) -> "registry.Model":
@@ -175,11 +189,13 @@ def _find(id_: str) -> "registry.Model":
 def _wanted(ids: Sequence[str] | None, all_: bool, profile: str | None) -> list["registry.Model"]:
     """The models that a pull names, each once, in the order of the catalogue."""
     from streamscribe.models.registry import catalogue, of_profile
+    from streamscribe.settings import ModelSettings
 
+    profiles: tuple[str, ...] = get_args(ModelSettings.model_fields["profile"].annotation)
     if not (ids or all_ or profile):
         fail("name models, or give --all or --profile", Exit.USAGE)
-    if profile and profile not in PROFILES:
-        fail(f"--profile is one of: {', '.join(PROFILES)}", Exit.USAGE)
+    if profile and profile not in profiles:
+        fail(f"--profile is one of: {', '.join(profiles)}", Exit.USAGE)
     named = {_find(id_).id for id_ in ids or ()} | {model.id for model in of_profile(profile or "")}
     return [model for model in catalogue().values() if all_ or model.id in named]
 

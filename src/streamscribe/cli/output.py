@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 import msgspec
 from rich.console import Console
 
-out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+out = Console(soft_wrap=True, highlight=False, emoji=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 class Exit(IntEnum):
@@ -21,13 +21,29 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+def indented(value: Any) -> str:
+    """One JSON value for people's eyes too."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
 def print_json(value: Any) -> None:
     """One JSON value, indented, on standard output."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(indented(value) + "\n")
 
 
-def fail(message: str, code: Exit = Exit.FAILED) -> NoReturn:
-    """One line on standard error, then the end."""
+def complain(message: str) -> None:
+    """One line on standard error; the command goes on."""
+    err.print(f"error: {' '.join(message.split())}", style="red", markup=False)
+
+
+def fail(message: str, code: int = Exit.FAILED) -> NoReturn:
+    """Says what went wrong on standard error, then ends the command."""
     err.print(f"error: {message}", style="red", markup=False)
     raise SystemExit(int(code))
+
+
+def first(error: BaseException) -> BaseException:
+    """The first of what a group of tasks raised: it is what made the others end."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, ProfileOption, SetOption, settings_from
+from streamscribe.cli.options import ConfigOption, ProfileOption, SetOption, require_models, settings_from
 from streamscribe.cli.output import out
 
 if TYPE_CHECKING:
@@ -41,8 +41,11 @@ def serve(
 
     Ends on SIGTERM or Ctrl-C after a drain: no new sessions, finals delivered, exit code 0.
 
-    Examples: `streamscribe serve`, `streamscribe serve --host 0.0.0.0 --tenants tenants.yaml`,
-    `streamscribe serve --set limits.max_session_s=7200`
+    Examples:
+
+        streamscribe serve
+        streamscribe serve --host 0.0.0.0 --tenants tenants.yaml
+        streamscribe serve --port 8001 --set limits.max_session_s=7200
     """
     started_at = monotonic()
     settings = settings_from(
@@ -56,6 +59,7 @@ def serve(
         model__profile=profile,
         observe__log_format=log_format,
     )
+    require_models(settings)
     import uvloop
 
     from streamscribe import bootstrap

@@ -3,20 +3,20 @@
 import asyncio
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
-from rich.live import Live
-from rich.text import Text
 
-from streamscribe.cli.options import HotwordOption, JsonOption, LanguageOption
-from streamscribe.cli.output import fail, out
+from streamscribe.cli.options import HotwordOption, LanguageOption
+from streamscribe.cli.output import Exit, err, fail, first
+from streamscribe.cli.screen import JsonScreen, TextScreen
+from streamscribe.core.options import Mode
 
 if TYPE_CHECKING:
     from streamscribe.wire.native_client import StartMessage
     from streamscribe.wire.native_server import ResultMessage, ServerWire
 
-DEFAULT_URL = "ws://127.0.0.1:8000/ws/asr"
+DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_S = 0.1
 CHUNK_BYTES = 3200
 
@@ -28,107 +28,89 @@ def mount(app: typer.Typer) -> None:
 
 def stream(
     file: Annotated[Path, typer.Argument(help="A recording of any format that the server would take.")],
-    url: Annotated[str, typer.Option(help="The server's WebSocket.")] = DEFAULT_URL,
-    key: Annotated[str | None, typer.Option(envvar="STREAMSCRIBE_KEY", help="API key (or STREAMSCRIBE_KEY).")] = None,
+    url: Annotated[str, typer.Option(help="The server: its address, or the URL of its WebSocket.")] = DEFAULT_URL,
+    key: Annotated[str | None, typer.Option(envvar="STREAMSCRIBE_KEY", help="API key.")] = None,
     speed: Annotated[
         float, typer.Option(min=0, help="Multiples of real time; 0 as fast as the server takes it.")
     ] = 1.0,
-    mode: Annotated[str, typer.Option(help="online, offline or 2pass.")] = "2pass",
+    mode: Annotated[Mode, typer.Option(help="Which passes run; offline has no partials.")] = Mode.TWO_PASS,
     language: LanguageOption = None,
     hotword: HotwordOption = None,
     words: Annotated[bool, typer.Option("--words", help="Ask for the times of words (shown with --json).")] = False,
-    json: JsonOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Every message of the server as one line of JSON.")] = False,
 ) -> None:
-    """Play a file into a running server and show partials live (grey) and finals (with their time).
+    """Play a file into a running server, and show partials live (grey) and finals (with their time).
 
-    With `--json`, every message of the server is one line. Example: `streamscribe stream talk.mp3 --speed 2`
+    Examples:
+
+        streamscribe stream talk.mp3
+        streamscribe stream talk.mp3 --speed 0 --language en --hotword StreamScribe
+        streamscribe stream call.wav --url https://asr.example.com --json
     """
+    from streamscribe.client.address import websocket_url
     from streamscribe.client.errors import ConnectionLost, ServerError
-    from streamscribe.core.options import Mode
     from streamscribe.wire.native_client import StartMessage
 
-    if mode not in set(Mode):
-        fail(f"--mode {mode}: online, offline or 2pass")
     if not file.is_file():
         fail(f"{file}: no such file")
-    start = StartMessage(mode=Mode(mode), language=language, hotwords=hotword or [], words=words)
     try:
-        asyncio.run(
-            play(file.absolute(), url, start=start, key=key, speed=speed, screen=JsonScreen() if json else TextScreen())
-        )
+        websocket = websocket_url(url)
+    except ValueError as error:
+        fail(f"--url: {error}", Exit.USAGE)
+    start = StartMessage(mode=mode, language=language, hotwords=hotword or [], words=words)
+    screen = JsonScreen() if json else TextScreen()
+    try:
+        finals = asyncio.run(play(file.absolute(), websocket, start=start, key=key, speed=speed, screen=screen))
     except* (ServerError, ConnectionLost) as errors:
-        fail(str(errors.exceptions[0]))
+        fail(explain(first(errors), websocket))
+    if not json and not any(final.text for final in finals):
+        err.print("no speech was heard", style="dim")
 
 
-class JsonScreen:
-    """Every message as one line."""
+def explain(error: BaseException, url: str) -> str:
+    """What went wrong at a server, and what to do next."""
+    from streamscribe.client.errors import ServerError
 
-    def show(self, message: "ServerWire") -> None:
-        """Prints the message."""
-        import msgspec
+    if isinstance(error, ServerError):
+        told = f"the server refused: {error.error.message}"
+        if error.error.name == "unauthenticated":
+            return f"{told}; give one with --key or STREAMSCRIBE_KEY"
+        return f"{told}; try again later" if error.error.retry == "after" else told
+    if isinstance(error.__cause__, OSError):
+        return f"no server answers at {url}; start one with: streamscribe serve"
+    return f"{error} ({url})"
 
-        typer.echo(msgspec.json.encode(message).decode())
 
-    def close(self) -> None:
-        """Nothing is left to do."""
-
-
-class TextScreen:
-    """Partials in grey, overwritten on a terminal and one a line elsewhere; finals with their time."""
-
-    def __init__(self) -> None:
-        self._live = Live(console=out, refresh_per_second=12, transient=True) if out.is_terminal else None
-        self._partials: dict[int, Text] = {}
-        if self._live:
-            self._live.start()
+class Screen(Protocol):
+    """Where the messages of a session are shown."""
 
     def show(self, message: "ServerWire") -> None:
-        """Prints results; other messages have no place here."""
-        from streamscribe.wire.native_server import ResultMessage
-
-        if not isinstance(message, ResultMessage):
-            return
-        if message.is_final:
-            self._partials.pop(message.segment_id, None)
-            if message.text:
-                out.print(Text.assemble((f"{_clock(message.start_ms)}  ", "dim"), message.text, *_channel(message)))
-        else:
-            partial = Text(f"{_clock(message.start_ms)}  {message.text} …", style="dim italic")
-            self._partials[message.segment_id] = partial
-            if self._live is None:
-                out.print(partial)
-        if self._live:
-            self._live.update(Text("\n").join(self._partials.values()))
+        """Shows the next message, or has no place for it."""
+        ...
 
     def close(self) -> None:
-        """Takes what was unfinished off the screen."""
-        if self._live:
-            self._live.stop()
-
-
-def _channel(message: "ResultMessage") -> tuple[tuple[str, str], ...]:
-    return ((f"  [channel {message.channel}]", "dim"),) if message.channel else ()
-
-
-def _clock(ms: int) -> str:
-    return f"{ms // 60_000}:{ms // 1000 % 60:02d}.{ms % 1000 // 100}"
+        """No more come."""
+        ...
 
 
 async def play(
-    file: Path, url: str, *, start: "StartMessage", key: str | None, speed: float, screen: JsonScreen | TextScreen
+    file: Path, url: str, *, start: "StartMessage", key: str | None, speed: float, screen: Screen
 ) -> list["ResultMessage"]:
     """Streams a file and shows every message; gives the finals.
 
-    Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded.
+    Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded; perhaps in a group.
     """
     from streamscribe.audio.decode import DecodeLimits, decode
     from streamscribe.client.native import NativeClient
     from streamscribe.wire.native_server import ResultMessage
 
     finals: list[ResultMessage] = []
-    decoding = decode(file, DecodeLimits())
     try:
-        async with NativeClient(url, key=key, start=start) as client, asyncio.TaskGroup() as tasks:
+        async with (
+            NativeClient(url, key=key, start=start) as client,
+            decode(file, DecodeLimits()) as decoding,
+            asyncio.TaskGroup() as tasks,
+        ):
 
             async def send() -> None:
                 due = monotonic()

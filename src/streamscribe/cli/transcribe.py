@@ -1,19 +1,14 @@
 """`streamscribe transcribe`: files to text here and now, through the same path as a server's sessions."""
 
 import asyncio
-import glob
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from streamscribe.cli.options import (
     ConfigOption,
@@ -22,26 +17,22 @@ from streamscribe.cli.options import (
     LanguageOption,
     ProfileOption,
     SetOption,
+    require_models,
     settings_from,
 )
-from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.cli.output import Exit, err, fail, first
+from streamscribe.cli.recordings import Recording, names_one, recordings_of
+from streamscribe.cli.transcripts import Format, TranscriptWriter
 
 if TYPE_CHECKING:
+    from streamscribe.audio.decode import Decoding
     from streamscribe.bootstrap import Platform
     from streamscribe.core.options import SessionOptions
     from streamscribe.core.results import Result
+    from streamscribe.gateway.recognition import Finals
+    from streamscribe.settings import Settings
 
-SUFFIXES = frozenset({".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".m4a", ".mp4", ".aac", ".webm"})
-STDIN = "-"
-
-
-class Format(StrEnum):
-    """How a transcript is written."""
-
-    TXT = "txt"
-    JSON = "json"
-    SRT = "srt"
-    VTT = "vtt"
+REFRESH_S = 0.2
 
 
 def mount(app: typer.Typer) -> None:
@@ -53,11 +44,12 @@ def transcribe(
     inputs: Annotated[list[str], typer.Argument(metavar="FILE|DIR|GLOB|-", help="Recordings; - reads standard input.")],
     format_: Annotated[Format, typer.Option("--format", "-f", help="How to write transcripts.")] = Format.TXT,
     output_dir: Annotated[
-        Path | None, typer.Option("--output-dir", "-o", help="Write NAME.FORMAT there instead of to the screen.")
+        Path | None,
+        typer.Option("--output-dir", "-o", file_okay=False, help="Write NAME.FORMAT there, not to the screen."),
     ] = None,
     language: LanguageOption = None,
     hotword: HotwordOption = None,
-    words: Annotated[bool, typer.Option("--words", help="With the times of words (json).")] = False,
+    words: Annotated[bool, typer.Option("--words", help="With the times of words (in JSON).")] = False,
     itn: Annotated[bool, typer.Option(help="Write numbers as people do.")] = True,
     profile: ProfileOption = None,
     config: ConfigOption = None,
@@ -66,88 +58,86 @@ def transcribe(
 ) -> None:
     """Transcribe files here, without a server.
 
-    A file that fails is reported, the rest go on, and the exit code is 1.
+    A file that fails is reported, the rest go on, and the exit code is 1. `--json` is `--format json`: one document
+    for one FILE, a list for anything else.
 
-    Examples: `streamscribe transcribe talk.mp3 -f srt`, `streamscribe transcribe calls/ -o texts --language zh`,
-    `cat talk.wav | streamscribe transcribe -`
+    Examples:
+
+        streamscribe transcribe talk.mp3 --format srt
+        streamscribe transcribe calls/ --output-dir texts --language zh
+        streamscribe transcribe 'talks/*.m4a' --hotword StreamScribe --words --json
+        cat talk.wav | streamscribe transcribe -
     """
+    from streamscribe.core.errors import BadRequest
     from streamscribe.core.hotwords import parse_hotwords
     from streamscribe.core.options import Mode, SessionOptions
+    from streamscribe.wire.fields import parse_language
 
     settings = settings_from(config, set_, model__profile=profile, observe__log_level="error")
+    require_models(settings)
+    format_ = Format.JSON if json else format_
     options = SessionOptions(
         mode=Mode.OFFLINE,
-        language=language,
+        language=parse_language(language, field="language"),
         hotwords=parse_hotwords(hotword or []),
-        words=words,
+        words=words or format_ in (Format.SRT, Format.VTT),  # without them, cues are cut by guess
         itn=itn,
         live=False,
     )
-    with _found(inputs) as files:
-        if not files:
-            fail("no recordings were found", Exit.USAGE)
-        if output_dir is not None:
-            output_dir.mkdir(parents=True, exist_ok=True)
-        format_ = Format.JSON if json else format_
-        failures = asyncio.run(_run(settings, files, options, _Writer(format_, output_dir, many=len(files) > 1)))
+    with recordings_of(inputs, settings.limits.max_upload_bytes) as recordings:
+        writer = TranscriptWriter(format_, output_dir, many=not names_one(inputs))
+        try:
+            failures = _transcribe(settings, recordings, options, writer)
+        except* BadRequest as errors:
+            fail(f"--language {language}: {first(errors)}", Exit.USAGE)
+        finally:
+            writer.close()
     if failures:
         raise typer.Exit(Exit.FAILED)
 
 
-@contextmanager
-def _found(inputs: list[str]) -> Iterator[list[tuple[str, Path]]]:
-    """Names and paths of the recordings; standard input is spooled to a file that is gone afterwards."""
-    found: list[tuple[str, Path]] = []
-    with tempfile.TemporaryDirectory(prefix="streamscribe-") as folder:
-        for given in inputs:
-            path = Path(given)
-            if given == STDIN:
-                spool = Path(folder, "stdin")
-                with spool.open("wb") as file:
-                    shutil.copyfileobj(sys.stdin.buffer, file)
-                found.append(("stdin", spool))
-            elif path.is_dir():
-                found += [(str(f), f.absolute()) for f in sorted(path.rglob("*")) if f.suffix.lower() in SUFFIXES]
-            elif glob.has_magic(given) and not path.exists():
-                found += [(match, Path(match).absolute()) for match in sorted(glob.glob(given, recursive=True))]
-            else:
-                found.append((given, path.absolute()))
-        yield found
+def _transcribe(
+    settings: "Settings", recordings: Sequence[Recording], options: "SessionOptions", writer: TranscriptWriter
+) -> int:
+    """Transcribes what is there; gives how many failed. Raises BadRequest for a language that the model lacks."""
+    absent = [recording for recording in recordings if recording.problem is not None]
+    for recording in absent:
+        writer.fail(recording, recording.problem or "", code="not_found")
+    present = [recording for recording in recordings if recording.problem is None]
+    return len(absent) + (asyncio.run(_recognise_all(settings, present, options, writer)) if present else 0)
 
 
-async def _run(settings: Any, files: list[tuple[str, Path]], options: "SessionOptions", writer: "_Writer") -> int:
-    """Transcribes one file after the other; gives how many failed."""
+async def _recognise_all(
+    settings: "Settings", recordings: Sequence[Recording], options: "SessionOptions", writer: TranscriptWriter
+) -> int:
     from streamscribe.bootstrap import platform
-    from streamscribe.core.errors import StreamScribeError
+    from streamscribe.core.errors import BadRequest, StreamScribeError
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
     failures = 0
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
     async with platform(settings) as parts:
         with err.status("loading the models"):
             await asyncio.to_thread(parts.models.wait_ready)
-        with Progress(*columns, console=err, transient=True) as progress:
-            for name, path in files:
-                task = progress.add_task(Path(name).name, total=None, speed="")
+        with _progress() as progress:
+            for recording in recordings:
+                began = monotonic()
                 try:
-                    if not path.is_file():
-                        raise FileNotFoundError
-                    results, audio_s = await _recognise(parts, path, options, progress, task)
-                    writer.write(name, results, audio_s)
-                except FileNotFoundError:
-                    failures += 1
-                    err.print(f"{name}: no such file", style="red", markup=False)
+                    results, audio_s = await _recognise(parts, recording, options, progress)
+                    writer.write(recording, results, audio_s, monotonic() - began)
+                except BadRequest:
+                    raise
                 except StreamScribeError as error:
                     failures += 1
-                    err.print(f"{name}: {error.message}", style="red", markup=False)
-                progress.remove_task(task)
-    writer.close()
+                    writer.fail(recording, error.message, error.code)
+                except OSError as error:
+                    failures += 1
+                    writer.fail(recording, f"{error.filename or 'the transcript'}: {error.strerror}", "not_written")
     return failures
 
 
 async def _recognise(
-    parts: "Platform", path: Path, options: "SessionOptions", progress: Progress, task: TaskID
+    parts: "Platform", recording: Recording, options: "SessionOptions", progress: Progress
 ) -> tuple[list["Result"], float]:
     """The finals of one file and its length in seconds."""
     from streamscribe.core.ids import TenantId
@@ -156,78 +146,40 @@ async def _recognise(
 
     limits = parts.settings.limits
     tenant = Tenant(TenantId("local"), limits.max_sessions)
-    decoding = parts.decoders.decode(path)
-    began = monotonic()
+    decoding = parts.decoders.decode(recording.path)
     results: list[Result] = []
-    async with recognition(
-        parts.hub, tenant, options, decoding, max_unread_chars=int(limits.max_unread_bytes)
-    ) as finals:
+    async with (
+        recognition(parts.hub, tenant, options, decoding, max_unread_chars=int(limits.max_unread_bytes)) as finals,
+        _shown(progress, recording, finals, decoding),
+    ):
         while (final := await finals.next()) is not None:
             results.append(final)
-            done_s = final.end_ms / 1000
-            speed = f"{done_s / (monotonic() - began):.1f}x"
-            progress.update(task, completed=done_s, total=decoding.duration_s or None, speed=speed)
     return results, decoding.decoded_s
 
 
-class _Writer:
-    """Writes transcripts to the screen or into a folder; JSON of many files is one list."""
-
-    def __init__(self, format_: Format, folder: Path | None, *, many: bool) -> None:
-        self._format = format_
-        self._folder = folder
-        self._many = many
-        self._documents: list[dict[str, Any]] = []
-
-    def write(self, name: str, results: list["Result"], audio_s: float) -> None:
-        """Writes one file's transcript."""
-        from streamscribe.text.subtitles import srt, vtt
-
-        match self._format:
-            case Format.JSON:
-                document = _document(name, results, audio_s)
-                if self._folder is None:
-                    self._documents.append(document)
-                    return
-                import msgspec
-
-                text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-            case Format.SRT:
-                text = srt(results)
-            case Format.VTT:
-                text = vtt(results)
-            case Format.TXT:
-                text = _joined(results)
-        if self._folder is not None:
-            target = self._folder / f"{Path(name).stem}.{self._format}"
-            target.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
-            err.print(f"{name} → {target}", markup=False)
-        else:
-            if self._many:
-                out.print(f"{name}:", style="bold", markup=False)
-            out.print(text, markup=False)
-
-    def close(self) -> None:
-        """Writes what was gathered."""
-        if self._documents:
-            print_json(self._documents if self._many else self._documents[0])
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
+    return Progress(*columns, console=err, transient=True, disable=not err.is_terminal)
 
 
-def _joined(results: list["Result"]) -> str:
-    from streamscribe.core.script import join
+@asynccontextmanager
+async def _shown(
+    progress: Progress, recording: Recording, finals: "Finals", decoding: "Decoding"
+) -> AsyncIterator[None]:
+    """A bar with the speed in multiples of real time, while the block runs."""
+    bar = progress.add_task(recording.path.name, total=None, speed="")
+    began = monotonic()
 
-    text = ""
-    for result in results:
-        text = join(text, result.text)
-    return text
+    async def move() -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            done_s = finals.processed_ms / 1000
+            speed = f"{done_s / (monotonic() - began):.1f}x"
+            progress.update(bar, completed=done_s, total=decoding.duration_s or None, speed=speed)
 
-
-def _document(name: str, results: list["Result"], audio_s: float) -> dict[str, Any]:
-    def times(item: Any) -> dict[str, Any]:
-        return {"start_ms": item.start_ms, "end_ms": item.end_ms, "text": item.text, "confidence": item.confidence}
-
-    segments = [
-        {**times(result), "language": result.language, "words": [times(word) for word in result.words]}
-        for result in results
-    ]
-    return {"file": name, "text": _joined(results), "audio_s": audio_s, "segments": segments}
+    moving = asyncio.create_task(move())
+    try:
+        yield
+    finally:
+        moving.cancel()
+        progress.remove_task(bar)

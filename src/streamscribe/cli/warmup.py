@@ -2,7 +2,7 @@
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, SetOption, settings_from
+from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, SetOption, require_models, settings_from
 from streamscribe.cli.output import err, out, print_json
 
 
@@ -16,11 +16,15 @@ def warmup(
 ) -> None:
     """Load and warm the models as `serve` would, and show the seconds: a check before a deployment.
 
-    Example: `streamscribe warmup --json`
+    Examples:
+
+        streamscribe warmup
+        streamscribe warmup --json --set model.threads=4
     """
+    settings = settings_from(config, set_, model__profile=profile)
+    require_models(settings)
     from streamscribe.bootstrap import load_models
 
-    settings = settings_from(config, set_, model__profile=profile)
     with err.status("loading and warming the models"):
         models = load_models(settings.model)
         models.start()

@@ -5,15 +5,27 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO
 
+from streamscribe.client.address import websocket_url
 from streamscribe.core.errors import ModelUnavailable
 
 STOP_TIMEOUT_S = 60.0
+_SERVE = (sys.executable, "-m", "streamscribe.cli", "serve", "--json", "--port", "0", "--funasr-port", "0")
+_QUIET = ("--set", "observe.log_level=error")
+
+
+class ServerDidNotStart(ModelUnavailable):
+    """The process ended before it was ready; the message has its last words, `exit_code` what it ended with."""
+
+    def __init__(self, exit_code: int, last_words: str) -> None:
+        self.exit_code = exit_code
+        super().__init__(last_words or f"the server ended with exit code {exit_code} before it was ready")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +39,45 @@ class ServerAddress:
     @property
     def websocket(self) -> str:
         """URL of the native WebSocket."""
-        return self.http.replace("http", "ws", 1) + "/ws/asr"
+        return websocket_url(self.http)
 
 
 class LocalServer:
     """Context manager: `streamscribe serve` on free loopback ports, ready when entered, drained when left.
 
-    Raises ModelUnavailable with the server's last words when it ends before it is ready.
+    Its errors go to `log`, where one is given. Raises ServerDidNotStart.
     """
 
     def __init__(self, arguments: Sequence[str] = (), *, log: IO[str] | None = None) -> None:
-        command = [sys.executable, "-m", "streamscribe.cli", "serve", "--json", "--port", "0", "--funasr-port", "0"]
-        self._command = [*command, *arguments]
+        self._command = [*_SERVE, *(() if log else _QUIET), *arguments]
         self._log = log
         self._exit = ExitStack()
 
     def __enter__(self) -> "RunningServer":
-        process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=self._log or subprocess.DEVNULL, text=True
-        )
-        self._exit.callback(_stop, process)
-        line = process.stdout.readline() if process.stdout else ""
-        if not line:
-            self._exit.close()
-            raise ModelUnavailable(f"the server ended with code {process.returncode} before it was ready")
-        told = json.loads(line)
+        with self._exit:
+            errors = self._log or self._exit.enter_context(tempfile.TemporaryFile("w+"))
+            process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            self._exit.callback(_stop, process)
+            line = process.stdout.readline() if process.stdout else ""
+            if not line:
+                process.wait()
+                raise ServerDidNotStart(process.returncode, _last_line(errors))
+            told = json.loads(line)
+            self._exit = self._exit.pop_all()
         return RunningServer(process, ServerAddress(told["url"], told["funasr_url"], told["ready_s"]))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._exit.close()
+
+
+def _last_line(errors: IO[str]) -> str:
+    if not (errors.seekable() and errors.readable()):
+        return ""
+    errors.seek(0)
+    lines = [line.strip() for line in errors if line.strip()]
+    return lines[-1].removeprefix("error: ") if lines else ""
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:
