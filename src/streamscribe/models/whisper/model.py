@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import ctranslate2
 import numpy as np
@@ -33,6 +33,8 @@ _SILENCE_LEVEL = -0.75
 """What silence after speech of usual loudness is in a log-mel spectrogram (its maximum less 8, scaled)."""
 
 _BEAM = 5
+_TEXT_POSITIONS = 448
+"""The decoder's positions; CTranslate2 keeps half of what it is told for the prompt."""
 _T = TypeVar("_T")
 
 
@@ -55,6 +57,18 @@ class _Job:
     @property
     def text(self) -> str:
         return "".join(piece.text for piece in self.pieces).strip()
+
+    @property
+    def confidence(self) -> float:
+        return min(1.0, math.exp(self.log_probability))
+
+    @property
+    def astray(self) -> bool:
+        return guards.is_degenerate(self.tokens, self.text, self.limit)
+
+    @property
+    def doubtful(self) -> bool:
+        return self.astray or guards.is_unlikely(self.log_probability)
 
 
 class WhisperModel:
@@ -113,17 +127,18 @@ class WhisperModel:
         heard = [job for job in jobs if not guards.is_silent(job.request.samples)]
         self._recognise_languages([job for job in heard if not job.language])
         for job in heard:
-            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords)
+            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
             job.prompt = self._vocabulary.task_prompt(job.language, job.request.task)
             job.limit = guards.token_limit(job.request.samples)
+        self._unbias([job for job in heard if job.hotwords])
         self._generate(heard)
-        self._repair([job for job in heard if guards.is_degenerate(job.tokens, job.text, job.limit)])
-        spoken = [job for job in heard if job.text and not guards.is_no_speech(job.no_speech, job.log_probability)]
-        timed = self._words([job for job in spoken if job.request.words])
+        spoken = [job for job in heard if not (job.doubtful and guards.is_no_speech(job.no_speech))]
+        self._repair([job for job in spoken if job.astray])
         hypotheses = [Hypothesis("", job.request.language) for job in jobs]
         for job in spoken:
-            confidence = min(1.0, math.exp(job.log_probability))
-            hypotheses[job.index] = Hypothesis(job.text, job.language, confidence, timed.get(job.index, ()))
+            if job.text:
+                timed = self._words(job) if job.request.words else ()
+                hypotheses[job.index] = Hypothesis(job.text, job.language, job.confidence, timed)
         return hypotheses
 
     def _recognise_languages(self, jobs: Sequence[_Job]) -> None:
@@ -132,25 +147,37 @@ class WhisperModel:
             for job, ranking in zip(jobs, ranked, strict=True):
                 job.language = ranking[0][0][2:-2]
 
+    def _unbias(self, jobs: Sequence[_Job]) -> None:
+        """Takes the hot words from jobs in which nobody speaks: the model would hear them in any noise."""
+        if jobs:
+            results = self._run(jobs, [job.prompt for job in jobs], 1, beam_size=1)
+            for job, result in zip(jobs, results, strict=True):
+                if guards.is_no_speech(result.no_speech_prob):
+                    job.hotwords = ()
+
     def _generate(self, jobs: Iterable[_Job], **how: float) -> None:
         """Decodes; jobs share a pass where their prompts have one length and their search is the same."""
         for group in _grouped(jobs, lambda job: (len(job.hotwords), job.request.draft)):
+            beam = 1 if group[0].request.draft or how else _BEAM
             prompts = [[*job.hotwords, *job.prompt] for job in group]
-            limit = max(job.limit for job in group)
-            results = self._model.generate(
-                self._padded(group),
-                prompts,
-                beam_size=1 if group[0].request.draft or how else _BEAM,
-                max_length=min(448, max(2 * limit, limit + len(prompts[0]))),
-                return_scores=True,
-                return_no_speech_prob=True,
-                **how,
-            )
+            results = self._run(group, prompts, max(job.limit for job in group), beam_size=beam, **how)
             for job, result in zip(group, results, strict=True):
                 job.tokens = [token for token in result.sequences_ids[0] if token < self._vocabulary.end_of_text]
                 job.pieces = self._vocabulary.pieces(job.tokens)
                 job.log_probability = result.scores[0]
                 job.no_speech = result.no_speech_prob
+
+    def _run(self, jobs: Sequence[_Job], prompts: Sequence[Sequence[int]], limit: int, **how: float) -> Sequence[Any]:
+        """One pass of the decoder that writes at most `limit` tokens; the prompts have one length."""
+        results: Sequence[Any] = self._model.generate(
+            self._padded(jobs),
+            prompts,
+            max_length=min(_TEXT_POSITIONS, max(2 * limit, limit + len(prompts[0]))),
+            return_scores=True,
+            return_no_speech_prob=True,
+            **how,
+        )
+        return results
 
     def _repair(self, jobs: Sequence[_Job]) -> None:
         """Decodes astray finals again so that nothing can repeat; what is still astray is cut."""
@@ -162,21 +189,13 @@ class WhisperModel:
             job.tokens = job.tokens[: min(job.limit, guards.loop_start(job.tokens) or job.limit)]
             job.pieces = self._vocabulary.pieces(job.tokens)
 
-    def _words(self, jobs: Iterable[_Job]) -> dict[int, tuple[HypothesisWord, ...]]:
-        """The words of each job, by its index."""
-        found: dict[int, tuple[HypothesisWord, ...]] = {}
-        for group in _grouped(jobs, lambda job: tuple(job.prompt)):
-            sizes = [len(job.request.samples) for job in group]
-            aligned = self._model.align(
-                self._padded(group),
-                group[0].prompt,
-                [list(job.tokens) for job in group],
-                [-(-size // HOP_SAMPLES) for size in sizes],
-            )
-            for job, size, result in zip(group, sizes, aligned, strict=True):
-                positions = _token_positions(result.alignments, len(job.tokens))
-                found[job.index] = words(job.pieces, positions, result.text_token_probs, size)
-        return found
+    def _words(self, job: _Job) -> tuple[HypothesisWord, ...]:
+        """The job's words with their times. One job at a time: in a batch, texts of other lengths move the times."""
+        size = len(job.request.samples)
+        frames = -(-size // HOP_SAMPLES)
+        aligned = self._model.align(self._padded([job]), job.prompt, [list(job.tokens)], frames)[0]
+        positions = _token_positions(aligned.alignments, len(job.tokens))
+        return words(job.pieces, positions, aligned.text_token_probs, size)
 
     def _padded(self, jobs: Sequence[_Job]) -> ctranslate2.StorageView:
         """The jobs' encodings with the encoding of silence behind, up to 30 s."""

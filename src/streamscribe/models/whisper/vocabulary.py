@@ -16,6 +16,9 @@ _ALIASES = {"yue": "zh", "cmn": "zh", "nb": "no", "fil": "tl", "iw": "he", "in":
 """Codes that people use for languages that this model knows by another one."""
 
 
+_UNSPACED = frozenset({"zh", "ja"})
+
+
 class Piece(NamedTuple):
     """Some text and how many tokens spell it."""
 
@@ -55,17 +58,22 @@ class Vocabulary:
         """What every decode begins with."""
         return [self._start, self.languages[language], self._tasks[task], self._no_timestamps]
 
-    def hotword_prompt(self, hotwords: Sequence[Hotword]) -> list[int]:
-        """Text that "came before", holding the phrases: the heaviest ones that fit; empty without hot words."""
-        if not hotwords:
-            return []
-        tokens: list[int] = []
+    def hotword_prompt(self, hotwords: Sequence[Hotword], language: str) -> list[int]:
+        """Text that "came before", holding the phrases: the heaviest ones that fit; empty without hot words.
+
+        It is a finished sentence: a phrase left open at its end would count as spoken already, and the same words at
+        the start of the segment would be left out.
+        """
+        begin, between, end = ("", "、", "。") if language in _UNSPACED else (" ", ", ", ".")
+        fitting: list[str] = []
+        prompt: list[int] = []
         for hotword in sorted(hotwords, key=lambda one: -one.weight):
-            more = self._encode(f" {hotword.phrase}," if len(hotwords) > 1 else f" {hotword.phrase}")
-            if len(tokens) + len(more) > MAX_PROMPT_TOKENS:
+            fitting.append(hotword.phrase)
+            tokens = self._encode(begin + between.join(fitting) + end)
+            if len(tokens) > MAX_PROMPT_TOKENS:
                 break
-            tokens += more
-        return [self._previous, *tokens] if tokens else []
+            prompt = [self._previous, *tokens]
+        return prompt
 
     def pieces(self, tokens: Sequence[int]) -> list[Piece]:
         """The tokens' text in the smallest runs of tokens that are whole characters; broken ones are left out."""

@@ -1,0 +1,114 @@
+"""Measures how much audio Whisper's encoder must be given, for docs/experiments/whisper-frames.md.
+
+    streamscribe models pull whisper-base telephone-prompts
+    python tools/whisper_windows.py [--manifest FILE] [--every N]
+
+Three windows: `full` encodes 30 s, `short` encodes the audio and a second of silence, `joined` (the engine's own) puts
+the encoding of silence behind the short one. Each with beam 5 (finals) and greedy (drafts), over every telephone
+prompt of the catalogue (every Nth) and over a manifest's recordings (as for `streamscribe bench accuracy`).
+`astray` counts decodes that looped or did not end, before the engine repaired them.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+import jiwer
+import numpy as np
+import soundfile
+
+from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
+from streamscribe.bench.text import counts_characters, normalise
+from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.registry import open_verified
+from streamscribe.models.whisper.features import MAX_FRAMES, log_mel
+from streamscribe.models.whisper.model import WhisperModel
+from streamscribe.settings import load
+from streamscribe.text.script import Simplifier
+
+
+class Joined(WhisperModel):
+    """The engine, counting what goes astray."""
+
+    astray = 0
+
+    def _repair(self, jobs):
+        self.astray += len(jobs)
+        super()._repair(jobs)
+
+
+class Full(Joined):
+    def features(self, request):
+        return log_mel(request.samples, MAX_FRAMES, 80)
+
+
+class Short(Joined):
+    def _padded(self, jobs):
+        return ctranslate2.StorageView.from_array(np.stack([job.encoding for job in jobs]))
+
+
+ENGINES = {"joined": Joined, "full": Full, "short": Short}
+MAX_S = 28
+
+
+def measured(engine: Joined, name: str, utterances: Sequence[Utterance], *, draft: bool) -> None:
+    engine.astray = 0
+    encode_s = decode_s = audio_s = 0.0
+    heard = []
+    for utterance in utterances:
+        samples, _ = soundfile.read(utterance.audio, dtype="float32")
+        request = SegmentRequest(samples, language=utterance.language, draft=draft)
+        began = time.perf_counter()
+        encoded = engine.encode([engine.features(request)])
+        encoded_at = time.perf_counter()
+        heard.append(engine.decode([(request, encoded[0])])[0].text)
+        encode_s += encoded_at - began
+        decode_s += time.perf_counter() - encoded_at
+        audio_s += len(samples) / 16_000
+    characters = counts_characters(utterances[0].text)
+    simplify = Simplifier().simplify if characters else str
+    counts = jiwer.process_words(
+        [normalise(utterance.text, characters=characters) for utterance in utterances],
+        [normalise(simplify(text), characters=characters) for text in heard],
+    )
+    errors = f"{counts.substitutions} + {counts.deletions} + {counts.insertions}"
+    search = "greedy" if draft else "beam 5"
+    print(
+        f"| {name} | {search} | {len(utterances)} {utterances[0].language} | {100 * counts.wer:.2f} % | {errors} | "
+        f"{engine.astray} | {encode_s:.1f} | {decode_s:.1f} | {audio_s:.0f} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--manifest", type=Path)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--windows", default="joined,full,short")
+    arguments = parser.parse_args()
+    model_dir = load().model.dir.expanduser()
+    files = open_verified("whisper-base", model_dir)
+    count = sum(name.endswith(".g722") for name in open_verified("telephone-prompts", model_dir))
+    with tempfile.TemporaryDirectory() as folder:
+        prompts = telephone_prompts(model_dir, count, Path(folder))[:: arguments.every]
+        sets = [[one for one in prompts if soundfile.info(one.audio).duration <= MAX_S]]
+        if arguments.manifest:
+            extra = read_manifest(arguments.manifest)
+            sets += [[one for one in extra if counts_characters(one.text) is han] for han in (False, True)]
+        print(
+            "| window | search | recordings | error rate | errors | astray | encode s | decode s | audio s |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for name in arguments.windows.split(","):
+            engine = ENGINES[name](files, threads=2)
+            engine.warm_up()
+            for utterances in filter(None, sets):
+                for draft in (False, True):
+                    measured(engine, name, utterances, draft=draft)
+
+
+if __name__ == "__main__":
+    main()
