@@ -5,7 +5,7 @@ import base64
 import os
 import struct
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 UPGRADE = (
     "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -71,4 +71,11 @@ async def raw_socket(
     try:
         yield socket
     finally:
-        writer.close()
+        await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Closes for good, so that nothing is left for the garbage collector."""
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()

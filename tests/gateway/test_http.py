@@ -11,6 +11,7 @@ import pytest
 from streamscribe import __version__
 from streamscribe.gateway.listener import Binding, Listener
 from streamscribe.settings import GatewaySettings, LimitSettings, SettingsError
+from tests.gateway.raw import hang_up
 from tests.gateway.rig import Gateway, running, told
 
 CHUNK = bytes([7]) + bytes(319)
@@ -112,5 +113,5 @@ async def test_the_listener_leaves_within_two_seconds_when_a_client_stays() -> N
         stays = await gateway.connect()
         left = time.monotonic()
     assert time.monotonic() - left < 5
-    writer.close()
+    await hang_up(writer)
     await stays.close()
