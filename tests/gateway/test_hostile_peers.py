@@ -151,7 +151,7 @@ def small_buffer_socket(port: int) -> sockets.socket:
 async def test_a_client_that_never_reads_is_closed_4408_and_little_is_held_for_it(limits: LimitSettings) -> None:
     async with running(limits=limits) as gateway:
         client = small_buffer_socket(gateway.port)
-        reader, writer = await asyncio.open_connection(sock=client, limit=2**10)
+        reader, writer = await asyncio.open_connection(sock=client, limit=2**20)
         writer.write(UPGRADE.format(path="/ws/asr", key="A" * 22 + "==", more="").encode())
         await reader.readuntil(b"\r\n\r\n")
         writer.transport.pause_reading()
@@ -163,7 +163,5 @@ async def test_a_client_that_never_reads_is_closed_4408_and_little_is_held_for_i
                 await writer.drain()
                 await asyncio.sleep(0.001)
         writer.transport.resume_reading()
-        tail = await reader.read()
-        assert b"\x88" in tail
-        assert (4408).to_bytes(2) + b"results were not read in time" in tail[-200:]
+        await reader.readuntil((4408).to_bytes(2) + b"results were not read in time")
         await hang_up(writer)

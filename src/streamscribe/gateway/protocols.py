@@ -37,6 +37,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._in_head = False
         self._head_bytes = 0
+        self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connected: its first request is awaited."""
@@ -60,8 +61,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header; what is raised here is answered 400."""
         super().on_header(name, value)
-        if sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+        self._header_bytes += len(name) + len(value) + len(b": \r\n")
+        if self._header_bytes > MAX_HEAD_BYTES:
             raise ValueError("request head too large")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._header_bytes = 0
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
