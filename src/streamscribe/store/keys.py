@@ -6,12 +6,14 @@ import os
 import secrets
 from pathlib import Path
 
+from streamscribe.settings import SettingsError
+
 PREFIX = "ss"
 PEPPER_VARIABLE = "STREAMSCRIBE_PEPPER"
 MIN_PEPPER_CHARS = 32
 
 
-class KeyFileError(ValueError):
+class KeyFileError(SettingsError):
     """The tenants file or its pepper cannot be used; the message is one line and holds no secret."""
 
 
