@@ -61,19 +61,22 @@ def result(segment: int, version: int, text: str, *, final: bool, sequence: int 
 class EchoWorker:
     """Hears each chunk as one segment whose text is its first byte; keeps what it was given.
 
-    With `hold` set it settles nothing: the backlog fills up.
+    With `hold` set it settles nothing: the backlog fills up. With `defect` it breaks in its caller's hands.
     """
 
     bus: MemoryBus
     records: list[Record] = field(default_factory=list)
     versions: dict[SessionId, int] = field(default_factory=dict)
     hold: bool = False
+    defect: bool = False
     unsettled: list[AudioChunk] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.bus.attach_worker(self.take)
 
     def take(self, record: Record) -> None:
+        if self.defect:
+            raise ZeroDivisionError
         self.records.append(record)
         match record:
             case AudioChunk():

@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from streamscribe import __version__
 from streamscribe.gateway.listener import Binding, Listener
@@ -63,6 +66,20 @@ async def test_what_is_no_page_is_404(http: httpx.AsyncClient, path: str) -> Non
     answer = await http.get(path)
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "not_found"
+
+
+async def _broken(request: Request) -> Response:
+    raise ZeroDivisionError
+
+
+async def test_what_the_router_or_a_route_cannot_do_is_told_in_our_form() -> None:
+    async with running(routes=[Route("/broken", _broken)]) as gateway, httpx.AsyncClient() as http:
+        base = f"http://127.0.0.1:{gateway.port}"
+        wrong = await http.post(base + "/healthz")
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+        assert "GET" in wrong.headers["allow"]
+        broken = await http.get(base + "/broken")
+        assert (broken.status_code, broken.json()["error"]["code"]) == (500, "internal")
 
 
 async def test_the_metrics_tell_of_sessions_refusals_and_failures(gateway: Gateway, http: httpx.AsyncClient) -> None:

@@ -194,6 +194,7 @@ async def test_an_abandoned_session_says_nothing_more_and_the_worker_is_told(rig
     assert not sink.closed
     assert isinstance(rig.worker.records[-1], SessionAbandoned)
     assert len(rig.hub) == 0
+    assert rig.counted("streamscribe_failed_sessions_total", code="session_superseded") == 0
 
 
 async def test_a_bus_that_closes_ends_its_sessions_with_a_typed_error(rig: Rig) -> None:

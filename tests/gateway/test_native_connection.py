@@ -245,3 +245,22 @@ async def test_a_path_that_is_none_is_refused_before_the_upgrade() -> None:
         with pytest.raises(InvalidStatus):
             async with gateway.connect("/ws/nothing"):
                 pass
+
+
+async def test_a_defect_of_ours_ends_one_connection_1011_and_its_session_can_be_resumed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with running() as gateway, gateway.connect() as socket, gateway.connect() as neighbour:
+        connected = await told(socket, "connected")
+        await socket.send(CHUNK)
+        await told(socket, "result")
+        gateway.worker.defect = True
+        await socket.send(CHUNK)
+        assert await closing(socket) == (1011, "internal error")
+        gateway.worker.defect = False
+        assert "a connection broke" in capsys.readouterr().out
+        await neighbour.send(CHUNK)
+        await told(neighbour, "result")
+        async with gateway.connect(f"/ws/asr?session_id={connected['session_id']}") as again:
+            await again.send(resume(connected, version=1))
+            await told(again, "resumed")

@@ -2,10 +2,11 @@
 
 import os
 from asyncio import to_thread
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,14 +15,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamscribe import __version__
-from streamscribe.core.errors import NotFound
+from streamscribe.core.errors import InternalError, MethodNotAllowed, NotFound, StreamScribeError
 from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware
 from streamscribe.gateway.endpoint import FunasrEndpoint, WebSocketEndpoint
 from streamscribe.gateway.funasr_connection import Decode
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.readiness import Readiness
-from streamscribe.gateway.refusal import error_body
 from streamscribe.settings import GatewaySettings, LimitSettings
+from streamscribe.wire import rest
 
 ASSET_KINDS = (".html", ".js", ".css", ".svg", ".png", ".woff2")
 PAGE_POLICY = (
@@ -69,7 +70,7 @@ def create_app(
             Mount("/assets", _SafeHeaders(_Assets())),
         ],
         middleware=[Middleware(AuthMiddleware, authenticator=auth)],
-        exception_handlers={404: _not_found},
+        exception_handlers={HTTPException: _http_error, Exception: _defect},
     )
 
 
@@ -86,7 +87,7 @@ def create_funasr_app(
     return Starlette(
         routes=[*_health(readiness), WebSocketRoute("/{path:path}", FunasrEndpoint(hub, limits, gateway, decode))],
         middleware=[Middleware(AuthMiddleware, authenticator=auth)],
-        exception_handlers={404: _not_found},
+        exception_handlers={HTTPException: _http_error, Exception: _defect},
     )
 
 
@@ -119,8 +120,19 @@ class _Metrics:
         await Response(text, headers={"content-type": content_type})(scope, receive, send)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    return JSONResponse(error_body(NotFound()), status_code=404)
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What the router refuses, in our form."""
+    refused = cast(HTTPException, error)
+    return _failure(MethodNotAllowed() if refused.status_code == 405 else NotFound(), refused.headers)
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    """What no route caught; the listener logs it."""
+    return _failure(InternalError(), None)
+
+
+def _failure(error: StreamScribeError, headers: Mapping[str, str] | None) -> Response:
+    return Response(rest.encode(rest.failure(error)), error.http_status, headers, media_type="application/json")
 
 
 class _Assets(StaticFiles):

@@ -6,17 +6,20 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from streamscribe.core.errors import BadRequest, Draining
+from streamscribe.core.errors import BadRequest, Draining, InternalError
 from streamscribe.core.ids import ID_RULE, SessionId
 from streamscribe.core.options import SessionOptions
-from streamscribe.gateway.connection import Connection
+from streamscribe.gateway.connection import Connection, Transport
 from streamscribe.gateway.funasr_connection import Decode, FunasrConnection
 from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
 from streamscribe.gateway.refusal import refuse
+from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Tenant
 from streamscribe.settings import GatewaySettings, LimitSettings
 from streamscribe.wire.dialects.funasr import FunasrDialect
 from streamscribe.wire.native import NativeDialect, native_options_from_query
+
+_log = get_logger(__name__)
 
 SUBPROTOCOLS = ("streamscribe", "binary")
 """Selected where offered, in this order; a client that offers none or others gets none."""
@@ -50,12 +53,16 @@ class WebSocketEndpoint:
             session_id, options = self._read(params)
         except BadRequest as caught:
             error = caught
-        connection = self._connection(
-            tenant, options, receive=receive, send=send, transport=scope["extensions"][TRANSPORT]
-        )
+        transport: Transport = scope["extensions"][TRANSPORT]
+        connection = self._connection(tenant, options, receive=receive, send=send, transport=transport)
         if error is not None:
             connection.refuse(error)
-        await connection.serve(session_id)
+        try:
+            await connection.serve(session_id)
+        except Exception as defect:  # noqa: BLE001  the connection's edge: a defect ends it alone, and is told
+            _log.error("a connection broke", tenant_id=tenant.tenant_id, exc_info=defect)
+            told = InternalError()
+            transport.force_close(told.close_code, told.message)
 
     def _read(self, params: Mapping[str, str]) -> tuple[SessionId | None, SessionOptions]:
         return _session_id(params.get("session_id", "")), native_options_from_query(params)

@@ -149,7 +149,7 @@ class LiveSession:
         if self._sink is not None:
             superseded = SessionSuperseded()
             self._sink.send(ErrorSent(superseded))
-            self._sink.close(superseded)
+            self._disconnect(superseded)
         self._sink = sink
         self._handle(ConnectionResumed(message.last_version, message.last_acked_sequence))
 
@@ -188,15 +188,19 @@ class LiveSession:
                 case Pace():
                     self._read_at = effect.until
                 case Disconnect():
-                    if effect.error is not None:
-                        self._owner.failed(self, effect.error)
-                    sink, self._sink = self._sink, None
-                    if sink is not None:
-                        sink.close(effect.error)
+                    self._disconnect(effect.error)
                 case Release():
                     self._release()
         if not self.over:
             self._arm()
+
+    def _disconnect(self, error: StreamScribeError | None) -> None:
+        sink, self._sink = self._sink, None
+        if sink is None:
+            return
+        if error is not None:
+            self._owner.failed(self, error)
+        sink.close(error)
 
     def _arm(self) -> None:
         """Keeps a timer no later than the session's; one that comes early finds nothing to do and arms the next."""

@@ -1,11 +1,11 @@
 """Answers a request that goes no further with a typed error, HTTP or WebSocket alike."""
 
-import json
 import math
 
 from starlette.types import Receive, Scope, Send
 
 from streamscribe.core.errors import StreamScribeError, Unauthenticated
+from streamscribe.wire import rest
 
 
 async def refuse(scope: Scope, receive: Receive, send: Send, error: StreamScribeError) -> None:
@@ -17,7 +17,7 @@ async def refuse(scope: Scope, receive: Receive, send: Send, error: StreamScribe
             await send({"type": "websocket.close", "code": error.close_code, "reason": error.code})
             return
         prefix = "websocket.http.response"
-    body = json.dumps(error_body(error)).encode()
+    body = rest.encode(rest.failure(error))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if error.retry_after_s is not None:
         headers.append((b"retry-after", str(math.ceil(error.retry_after_s)).encode()))
@@ -25,9 +25,3 @@ async def refuse(scope: Scope, receive: Receive, send: Send, error: StreamScribe
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": f"{prefix}.start", "status": error.http_status, "headers": headers})
     await send({"type": f"{prefix}.body", "body": body})
-
-
-def error_body(error: StreamScribeError) -> dict[str, object]:
-    """The body that OpenAI's clients read."""
-    kind = "server_error" if error.http_status >= 500 else "invalid_request_error"
-    return {"error": {"message": error.message, "type": kind, "param": error.field, "code": error.code}}

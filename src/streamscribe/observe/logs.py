@@ -88,6 +88,8 @@ def _explain_failure(logger: Any, method: str, event: EventDict) -> EventDict:
     error = info[1] if isinstance(info, tuple) else info
     if info is True:
         error = sys.exc_info()[1]
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     if isinstance(error, BaseException):
         frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
         event["failure"] = {
