@@ -106,7 +106,7 @@ async def test_a_connection_that_breaks_before_any_audio_arrived_begins_anew(pag
             if isinstance(message, str):
                 server.send(message)
             else:
-                await server.close(code=1001)
+                await server.close(code=3000)
 
         socket.on_message(to_server)
         server.on_close(lambda code, reason: socket.close(code=1012))
@@ -119,13 +119,36 @@ async def test_a_connection_that_breaks_before_any_audio_arrived_begins_anew(pag
     await expect(page["#message"]).to_be_hidden()
 
 
+async def test_a_connection_that_is_dead_though_nobody_closed_it_is_replaced(page: Opened) -> None:
+    connections = 0
+
+    async def swallow_the_first(socket: WebSocketRoute) -> None:
+        nonlocal connections
+        connections += 1
+        server = socket.connect_to_server()
+        if connections == 1:
+            socket.on_message(lambda message: server.send(message) if isinstance(message, str) else None)
+
+    await page.page.clock.install()
+    await page.page.route_web_socket("**/ws/asr*", swallow_the_first)
+    await page.speak()
+    await expect(page["#clock"]).to_have_text("0:01", timeout=PATIENCE_MS)
+    await page.page.clock.fast_forward(20_000)
+    await page.hears(1)
+    await page.stop()
+    assert connections > 1
+    await expect(page["#message"]).to_be_hidden()
+
+
 async def test_what_was_heard_is_kept_when_the_server_does_not_come_back(browser: Browser, url: str) -> None:
     async with Proxy(url) as network, opened(browser, network.url) as page:
         page.expected_errors += ["WebSocket connection", "ERR_"]
+        await page.page.clock.install()
         await page.speak()
         await page.hears(1)
         network.cut()
-        await expect(page["#message"]).to_be_visible(timeout=60_000)
+        while not await page["#message"].is_visible():
+            await page.page.clock.fast_forward(1000)
         await page.says("lost")
         await page.says("down", "#server")
         await expect(page["#history li"]).to_have_count(1)
@@ -137,7 +160,7 @@ async def test_a_server_that_is_down_is_said_to_be_down(browser: Browser, url: s
     async with Proxy(url) as network, opened(browser, network.url) as page:
         page.expected_errors += ["WebSocket connection", "ERR_"]
         network.cut()
-        await page.speak()
+        await page["#microphone"].click()
         await page.says("unreachable")
         await page.says("down", "#server")
         await expect(page["#microphone"]).to_be_enabled()
