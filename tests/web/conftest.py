@@ -1,7 +1,6 @@
 """Debian's Chromium with a fake microphone, and servers on the fake models."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -57,14 +56,3 @@ async def page(browser: Browser, url: str) -> AsyncIterator[Opened]:
     """The page, ready."""
     async with opened(browser, url) as page:
         yield page
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def open_page(browser: Browser) -> AsyncIterator[object]:
-    """Opens pages at other addresses or in other contexts."""
-    async with AsyncExitStack() as stack:
-
-        async def open_(address: str, **context: object) -> Opened:
-            return await stack.enter_async_context(opened(browser, address, **context))
-
-        yield open_
