@@ -7,11 +7,11 @@ their imports done; each serves one file.
 import asyncio
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
+from streamscribe.audio.child import Child
 from streamscribe.audio.decode_protocol import HEADER, INFO, MAX_PAYLOAD_BYTES, SAMPLE_BYTES, DecodeLimits, Job, Tag
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import (
@@ -27,7 +27,6 @@ from streamscribe.core.errors import (
 __all__ = ["DecodeLimits", "DecoderPool", "Decoding", "decode"]
 
 _COMMAND = (sys.executable, "-P", "-m", "streamscribe.audio.decode_child")
-_LEAVE_S = 1.0
 _INHERITED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _ERRORS: dict[str, type[StreamScribeError]] = {
     error.code: error for error in (AudioTooLong, BadAudio, TooLarge, UnsupportedFormat)
@@ -42,19 +41,29 @@ class DecoderPool:
         self._places = asyncio.Semaphore(max_children)
         self._wait_s = wait_s
         self._keeps_spare = spare
-        self._spare: asyncio.subprocess.Process | None = None
-        self._running: set[asyncio.subprocess.Process] = set()
+        self._spare: Child | None = None
+        self._starting = False
+        self._running: set[Child] = set()
 
     async def start(self) -> None:
         """Has a child ready for the first file; not needed, only faster."""
-        if self._keeps_spare and self._spare is None:
-            self._spare = await _spawn()
+        if not self._keeps_spare or self._spare is not None or self._starting:
+            return
+        self._starting = True
+        try:
+            child = await _spawn()
+        finally:
+            self._starting = False
+        if self._keeps_spare:
+            self._spare = child
+        else:  # closed meanwhile
+            await child.end(finished=False)
 
     def decode(self, path: Path, *, channels: int | None = 1) -> "Decoding":
         """Decodes a file; `channels` 1 mixes down, None keeps two channels interleaved."""
         return Decoding(self, Job(os.fspath(path), self._limits, channels))
 
-    async def take(self, job: Job) -> asyncio.subprocess.Process:
+    async def take(self, job: Job) -> Child:
         """A child at work on `job`; give it back with `release`."""
         try:
             await asyncio.wait_for(self._places.acquire(), self._wait_s)
@@ -63,25 +72,23 @@ class DecoderPool:
         child = None
         try:
             spare, self._spare = self._spare, None
-            child = spare if spare is not None and spare.returncode is None else await _spawn()
+            child = spare if spare is not None and spare.alive else await _spawn()
             self._running.add(child)
-            stdin = cast(asyncio.StreamWriter, child.stdin)
-            stdin.write(job.to_line())
-            stdin.close()
+            child.give(job.to_line())
             await self.start()
         except BaseException:
             self._places.release()
             if child is not None:
                 self._running.discard(child)
-                await _end(child, finished=False)
+                await child.end(finished=False)
             raise
         return child
 
-    async def release(self, child: asyncio.subprocess.Process, *, finished: bool) -> None:
+    async def release(self, child: Child, *, finished: bool) -> None:
         """Ends a child and makes its place free; one that has `finished` may leave by itself."""
         self._running.discard(child)
         self._places.release()
-        await _end(child, finished=finished)
+        await child.end(finished=finished)
 
     async def close(self) -> None:
         """Ends every child; decodes that still run fail."""
@@ -89,7 +96,7 @@ class DecoderPool:
         children = [*self._running, *([self._spare] if self._spare else [])]
         self._spare = None
         for child in children:
-            await _end(child, finished=False)
+            await child.end(finished=False)
 
 
 class Decoding:
@@ -102,7 +109,7 @@ class Decoding:
     def __init__(self, pool: DecoderPool, job: Job) -> None:
         self._pool = pool
         self._job = job
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: Child | None = None
         self._closed = False
         self._finished = False
         self.channels = 1
@@ -158,14 +165,13 @@ class Decoding:
                 raise _ERRORS.get(code, InternalError)(message)
             return None
 
-    async def _frame(self, child: asyncio.subprocess.Process) -> tuple[Tag, bytes]:
-        stdout = cast(asyncio.StreamReader, child.stdout)
+    async def _frame(self, child: Child) -> tuple[Tag, bytes]:
         try:
             async with asyncio.timeout(self._job.limits.stall_s):
-                tag, size = HEADER.unpack(await stdout.readexactly(HEADER.size))
+                tag, size = HEADER.unpack(await child.stdout.readexactly(HEADER.size))
                 if size > MAX_PAYLOAD_BYTES:
                     raise BadAudio("the decoder broke on this file")
-                payload = await stdout.readexactly(size)
+                payload = await child.stdout.readexactly(size)
                 if tag == Tag.INFO.value and size != INFO.size:
                     raise BadAudio("the decoder broke on this file")
                 return Tag(tag), payload
@@ -181,25 +187,7 @@ def decode(path: Path, limits: DecodeLimits, *, channels: int | None = 1) -> Dec
     return DecoderPool(limits, max_children=1, spare=False).decode(path, channels=channels)
 
 
-async def _spawn() -> asyncio.subprocess.Process:
-    """A child in a session of its own (a terminal's Ctrl-C is for the server), without the server's secrets."""
+async def _spawn() -> Child:
+    """A child without the server's secrets."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return await asyncio.create_subprocess_exec(
-        *_COMMAND,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environment | {"OPENBLAS_NUM_THREADS": "1"},
-        start_new_session=True,
-    )
-
-
-async def _end(child: asyncio.subprocess.Process, *, finished: bool) -> None:
-    if finished:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE_S):
-                await child.wait()
-    if child.returncode is None:
-        with suppress(ProcessLookupError):
-            child.kill()
-    await child.communicate()  # empties the pipe, without which a paused reader never sees its end
+    return await Child.start(_COMMAND, environment | {"OPENBLAS_NUM_THREADS": "1"})
