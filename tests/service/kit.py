@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,11 +115,15 @@ async def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
 
 
 async def ending(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, str]:
-    """All that is still said, and the code and reason of the close."""
+    """All that is still said, and the code and reason of the close; 1006 is a connection that broke without one."""
     said: list[dict[str, Any]] = []
-    try:
+    with suppress(ConnectionClosed):
         while True:
             said.append(json.loads(await socket.recv()))
-    except ConnectionClosed as closed:
-        assert closed.rcvd is not None, "the connection broke without a close frame"
-        return said, closed.rcvd.code, closed.rcvd.reason
+    assert socket.close_code is not None
+    return said, socket.close_code, socket.close_reason or ""
+
+
+def spoken(text: str) -> list[str]:
+    """The words of a text, without what is not spoken: case and punctuation."""
+    return re.findall(r"\w+", text.lower())
