@@ -9,9 +9,18 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
+from streamscribe.audio.decode import DecodeLimits, DecoderPool
+from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.ids import TenantId
+from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioChunk, SessionOpened
+from streamscribe.gateway.funasr_connection import FunasrConnection
+from streamscribe.gateway.hub import Hub
+from streamscribe.observe.metrics import Metrics
+from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings
-from tests.gateway.rig import Gateway, closing, running
+from streamscribe.wire.dialects.funasr import FunasrDialect
+from tests.gateway.rig import EchoWorker, Gateway, closing, running
 
 CHUNK = bytes([7]) + bytes(1919)
 
@@ -139,3 +148,48 @@ async def test_a_refusal_by_quota_is_told_and_closed_4429() -> None:
         async with on_funasr_port(gateway) as second:
             assert json.loads(await second.recv())["error"]["code"] == "quota_exceeded"
             assert (await closing(second))[0] == 4429
+
+
+class DeadPeer:
+    """A client that has sent all its frames and is gone: whatever is written to it fails (ASGI, and the transport)."""
+
+    def __init__(self, *frames: str | bytes) -> None:
+        self._events: list[dict[str, Any]] = [
+            {"type": "websocket.receive", "text" if isinstance(frame, str) else "bytes": frame} for frame in frames
+        ]
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    async def receive(self) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return self._events.pop(0) if self._events else {"type": "websocket.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        raise BrokenPipeError
+
+    def force_close(self, code: int, reason: str) -> None:
+        raise AssertionError("it is gone")
+
+
+async def test_a_client_that_speaks_on_after_the_end_and_is_gone_leaves_nothing_behind() -> None:
+    """What it said last waits for the last message of the utterance, which nobody will write any more."""
+    limits = LimitSettings()
+    bus = MemoryBus(limits.max_backlog_s)
+    hub = Hub(bus, limits, Metrics())
+    EchoWorker(bus)
+    peer = DeadPeer(config("2pass"), CHUNK, END, END, END)
+    connection = FunasrConnection(
+        hub,
+        limits,
+        Tenant(TenantId("default"), 1),
+        SessionOptions(),
+        dialect=FunasrDialect(),
+        decode=DecoderPool(DecodeLimits(), spare=False).decode,
+        receive=peer.receive,
+        send=peer.send,
+        transport=peer,
+        resumable=False,
+    )
+    async with asyncio.timeout(5):
+        await connection.serve(None)
+    assert len(hub) == 0

@@ -208,8 +208,8 @@ class Connection:
                     await self._waiter
         except TimeoutError:
             self._give_up()
-        except OSError:
-            return  # the peer is gone; the reader sees it too
+        except OSError:  # the peer is gone; the reader sees it too
+            self._closing = True
 
     def _encode(self, message: ServerMessage) -> list[str]:
         return self._dialect.encode(message)

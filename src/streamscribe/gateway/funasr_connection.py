@@ -82,6 +82,12 @@ class FunasrConnection(Connection):
         finally:
             spool.close()
 
+    async def _write(self) -> None:
+        try:
+            await super()._write()
+        finally:  # without a writer the last message is never encoded, and nobody would end the wait for it
+            self._end_utterance()
+
     def _encode(self, message: ServerMessage) -> list[str]:
         texts = super()._encode(message)
         if isinstance(message, Closed):
