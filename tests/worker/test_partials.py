@@ -10,8 +10,9 @@ from streamscribe.core.options import Mode, SessionOptions
 from streamscribe.core.records import Recognised, SpeechStopped, WorkerEvent
 from streamscribe.core.results import Result
 from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
-from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest
 from streamscribe.settings import WorkerSettings
+from streamscribe.worker.track import AudioTrack
 from tests.worker.kit import OFFLINE, HeardRecognizer, Rig, fake_models, rig, silence, speech, voice
 
 ONLINE = SessionOptions(mode=Mode.ONLINE)
@@ -97,6 +98,29 @@ async def test_law_7_a_draft_decodes_a_bounded_window_and_keeps_the_text_before_
         assert max(len(request.samples) for request in drafts) <= 64_000
         assert len(worker.partials("s")[-1].text.split()) > 30
         check_stable_prefixes(worker.results("s"))
+
+
+async def test_law_7_a_draft_that_may_not_begin_costs_no_look_at_the_audio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the busier the models, the more the event loop would compute for nothing."""
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    cuts: list[int] = []
+    cut = AudioTrack.cut
+
+    def counted(track: AudioTrack, start: int, end: int) -> Samples:
+        cuts.append(end - start)
+        return cut(track, start, end)
+
+    async with rig(fake_models(recognizer)) as worker:
+        await worker.open("drafting", ONLINE)
+        await worker.open("waiting", ONLINE)
+        await worker.send("drafting", voice(1000, 5))
+        await recognizer.entered()
+        monkeypatch.setattr(AudioTrack, "cut", counted)
+        await worker.send("waiting", voice(3000, 6))
+        await worker.heard("waiting")
+        assert cuts == []
+        recognizer.gate.set()
 
 
 async def test_a_session_has_one_draft_at_work() -> None:

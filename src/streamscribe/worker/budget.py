@@ -27,16 +27,21 @@ class DraftBudget:
         """How many may be at work."""
         return int(self._limit)
 
+    @property
+    def full(self) -> bool:
+        """Whether none may begin now."""
+        return self._running >= self.limit
+
     def take(self) -> bool:
         """Whether one more may begin; it then gives its place back."""
-        if self._running >= self.limit:
+        if self.full:
             return False
         self._running += 1
         return True
 
     def give_back(self, elapsed_s: float | None) -> None:
         """A draft ended after so long, its waiting included; None where it was given up, which tells nothing."""
-        filled = self._running >= self.limit
+        filled = self.full
         self._running -= 1
         if elapsed_s is None:
             return

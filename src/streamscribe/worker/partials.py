@@ -47,7 +47,7 @@ class Drafts:
 
     def consider(self, open_segments: Iterable[tuple[Segment, AudioTrack]]) -> None:
         """Begins the draft that is most overdue, if one may begin now."""
-        if self._drafting is not None:
+        if self._drafting is not None or self._budget.full:  # before any audio is looked at: when all are busy too
             return
         segment, track = max(open_segments, key=lambda pair: pair[1].heard - pair[0].drafted)
         if track.heard - segment.drafted < self._interval or self._loop.time() < self._not_before_s:
