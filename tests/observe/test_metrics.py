@@ -41,7 +41,6 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     metrics.step_done(Step())
     metrics.warmed_up("whisper", 2.5)
     metrics.loop_lagged(0.002)
-    metrics.watch("streamscribe_backlog_seconds", "Audio that waits.", lambda: 1.5)
     text, content_type = metrics.render()
     assert content_type.startswith("text/plain")
     for line in (
@@ -61,7 +60,6 @@ def test_the_names_that_dashboards_know_are_there() -> None:
         'streamscribe_step_failures_total{model="whisper"} 1.0',
         'streamscribe_step_batch_size_sum{model="whisper"} 3.0',
         'streamscribe_warmup_seconds{model="whisper"} 2.5',
-        "streamscribe_backlog_seconds 1.5",
     ):
         assert line in text.decode().splitlines(), line
     metrics.session_released(ACME)

@@ -1,6 +1,5 @@
 """What is counted, in a registry of its own. Methods are named after facts; labels come from bounded sets only."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -101,10 +100,6 @@ class Metrics:
     def render(self) -> tuple[bytes, str]:
         """The exposition text and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
-
-    def watch(self, name: str, doc: str, value: Callable[[], float]) -> None:
-        """A gauge that is asked for its value at each exposition; `value` must be thread-safe and cheap."""
-        Gauge(name, doc, registry=self.registry).set_function(value)
 
     def session_opened(self, tenant: TenantId) -> None:
         """A session began at the gateway."""
