@@ -1,9 +1,11 @@
 """What the service tests share: speech made of noise, sessions from first packet to last message, and figures."""
 
 import asyncio
+import io
 import json
 import random
 import re
+import wave
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,6 +34,17 @@ def noise_speech(seed: int, *, bursts: int = 3, burst_s: float = 1.2, pause_s: f
     loud = [generator.uniform(-0.5, 0.5, int(burst_s * RATE)) for _ in range(bursts)]
     joined = np.concatenate([piece for burst in loud for piece in (pause, burst)])
     return (joined * 32767).astype("<i2").tobytes()
+
+
+def wav(pcm: bytes, rate: int = RATE) -> bytes:
+    """The samples as a WAV file."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(SAMPLE_BYTES)
+        writer.setframerate(rate)
+        writer.writeframes(pcm)
+    return file.getvalue()
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:

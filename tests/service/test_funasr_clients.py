@@ -1,8 +1,6 @@
 """FunASR's clients at a whole server: each shows the text that was spoken, on both ports and in every mode."""
 
 import asyncio
-import io
-import wave
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from tests.fakes import funasr_clients as clients
 from tests.fakes import funasr_third_party as third_party
 from tests.fakes.funasr_client import Client, Recording
 from tests.fakes.funasr_socket import converse
-from tests.service.kit import RATE, cut, finals_of, noise_speech, session, spoken
+from tests.service.kit import RATE, cut, finals_of, noise_speech, session, spoken, wav
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -42,13 +40,7 @@ MODELS: dict[str, Callable[[Recording], Client]] = {
 
 def recording(pcm: bytes, rate: int = RATE) -> Recording:
     """The samples, and the WAV file of them."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(1)
-        writer.setsampwidth(2)
-        writer.setframerate(rate)
-        writer.writeframes(pcm)
-    return Recording(pcm, file.getvalue(), rate=rate)
+    return Recording(pcm, wav(pcm, rate), rate=rate)
 
 
 def recorded(path: Path) -> Recording:

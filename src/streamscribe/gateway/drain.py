@@ -19,22 +19,25 @@ _log = get_logger(__name__)
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
-    """An event that SIGTERM or SIGINT sets; a second signal ends the process at once, as it would without us."""
+    """An event that SIGTERM or SIGINT sets; a second signal of either kind kills the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
-    def begin(number: signal.Signals) -> None:
+    def begin() -> None:
         stop.set()
-        loop.remove_signal_handler(number)
+        for number in before:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)  # not Python's, which would unwind the drain
 
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, begin, number)
+    for number in before:
+        loop.add_signal_handler(number, begin)
     try:
         yield stop
     finally:
-        for number in signals:
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)
 
 
 async def drain(hub: Hub, readiness: Readiness, gateway: GatewaySettings) -> None:

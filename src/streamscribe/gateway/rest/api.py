@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Send
 
 from streamscribe.audio.decode import DecoderPool
-from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Overloaded, Timeout
+from streamscribe.core.errors import BadRequest, Draining, ModelNotFound, NotFound, Overloaded, Timeout
 from streamscribe.core.options import Task
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
 from streamscribe.gateway.recognition import Finals, recognition, stop
 from streamscribe.gateway.rest.answer import EventStream, whole
 from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
@@ -91,6 +91,8 @@ class _Audio:
         """The endpoint of one task."""
 
         async def handle(request: Request, send: Send) -> Response | None:
+            if self._hub.draining:
+                raise Draining(retry_after_s=DRAINING_RETRY_S)
             if self._uploads >= MAX_UPLOADS:
                 raise Overloaded("too many files are being uploaded")
             self._uploads += 1
