@@ -2,7 +2,7 @@
 
 import os
 from asyncio import to_thread
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from starlette.applications import Starlette
@@ -15,14 +15,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamscribe import __version__
-from streamscribe.core.errors import InternalError, MethodNotAllowed, NotFound, StreamScribeError
+from streamscribe.core.errors import InternalError, MethodNotAllowed, NotFound
 from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware
 from streamscribe.gateway.endpoint import FunasrEndpoint, WebSocketEndpoint
 from streamscribe.gateway.funasr_connection import Decode
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.readiness import Readiness
+from streamscribe.gateway.refusal import error_response
 from streamscribe.settings import GatewaySettings, LimitSettings
-from streamscribe.wire import rest
 
 ASSET_KINDS = (".html", ".js", ".css", ".svg", ".png", ".woff2")
 PAGE_POLICY = (
@@ -123,16 +123,12 @@ class _Metrics:
 async def _http_error(request: Request, error: Exception) -> Response:
     """What the router refuses, in our form."""
     refused = cast(HTTPException, error)
-    return _failure(MethodNotAllowed() if refused.status_code == 405 else NotFound(), refused.headers)
+    return error_response(MethodNotAllowed() if refused.status_code == 405 else NotFound(), refused.headers)
 
 
 async def _defect(request: Request, error: Exception) -> Response:
     """What no route caught; the listener logs it."""
-    return _failure(InternalError(), None)
-
-
-def _failure(error: StreamScribeError, headers: Mapping[str, str] | None) -> Response:
-    return Response(rest.encode(rest.failure(error)), error.http_status, headers, media_type="application/json")
+    return error_response(InternalError())
 
 
 class _Assets(StaticFiles):

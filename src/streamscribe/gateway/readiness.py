@@ -11,11 +11,6 @@ class Readiness:
         self.draining = False
         """Set once, by a drain."""
 
-    @property
-    def ready(self) -> bool:
-        """Whether nothing is waited for."""
-        return not self.waiting_for()
-
     def waiting_for(self) -> list[str]:
         """The names of what does not hold."""
         names = [name for name, holds in self._conditions.items() if not holds()]

@@ -1,7 +1,6 @@
 """What every route has in common: the method is checked, and each failure is answered with OpenAI's body."""
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,15 +9,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from streamscribe.core.errors import InternalError, MethodNotAllowed, Retry, StreamScribeError
+from streamscribe.core.errors import InternalError, MethodNotAllowed, StreamScribeError
+from streamscribe.gateway.refusal import error_response
 from streamscribe.observe.logs import get_logger
-from streamscribe.wire import rest
 
 _log = get_logger(__name__)
 
 LINGER_S = 5.0
 LINGER_BYTES = 64 * 2**20
-RETRY_S = 1.0
 
 Handler = Callable[[Request, Send], Awaitable[Response | None]]
 """Returns the answer, or None where it has sent it."""
@@ -51,18 +49,13 @@ class Endpoint:
                 await response(scope, exchange.receive, exchange.send)
 
 
-def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(body: bytes) -> Response:
     """An answer in JSON."""
-    return Response(body, status, headers, media_type="application/json")
+    return Response(body, media_type="application/json")
 
 
 def _failure(error: StreamScribeError, allowed: str | None) -> Response:
-    headers = {}
-    if isinstance(error, MethodNotAllowed) and allowed:
-        headers["allow"] = allowed
-    if error.http_status in (429, 503) and error.retry is not Retry.NEVER:
-        headers["retry-after"] = str(math.ceil(error.retry_after_s or RETRY_S))
-    return json_response(rest.encode(rest.failure(error)), error.http_status, headers)
+    return error_response(error, {"allow": allowed} if isinstance(error, MethodNotAllowed) and allowed else None)
 
 
 class _Exchange:
