@@ -16,6 +16,7 @@ from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import BadRequest
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
+from streamscribe.gateway.collector import settle_collector
 from streamscribe.gateway.drain import drain, stop_signals
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.listener import Binding, Listener
@@ -194,6 +195,7 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
             watching = [tasks.create_task(watch_tenants(store))] if store else []
             waiting = tasks.create_task(stop.wait())
             await asyncio.to_thread(parts.models.wait_ready)
+            settle_collector()
             host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
             announce(
                 Listening(

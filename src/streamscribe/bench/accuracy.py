@@ -19,12 +19,14 @@ from streamscribe.audio.decode import DecodeLimits, decode
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.text import corpus_error_rate, counts_characters
+from streamscribe.client.address import websocket_url
+from streamscribe.client.errors import ConnectionLost
 from streamscribe.client.local_server import LocalServer
 from streamscribe.client.native import NativeClient
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.script import join
 from streamscribe.models.ports import SegmentRequest
-from streamscribe.settings import ModelSettings, load
+from streamscribe.settings import ModelSettings, Settings
 from streamscribe.wire.native_client import StartMessage
 from streamscribe.wire.native_server import ResultMessage
 
@@ -41,9 +43,13 @@ class _Heard:
     audio_s: float
 
 
-def run(*, manifest: Path | None, prompts: int, url: str | None) -> Report:
-    """Measures on a manifest or on telephone prompts, against `url` or a server started for it."""
-    settings = load()
+def run(
+    settings: Settings, *, manifest: Path | None, prompts: int, url: str | None = None, key: str | None = None
+) -> Report:
+    """Measures on a manifest or on telephone prompts, against the server at `url` or one started for it.
+
+    Raises BadRequest for a manifest that cannot be used, ServerError and ConnectionLost for a server.
+    """
     with ExitStack() as stack:
         if manifest is not None:
             corpus = read_manifest(manifest)
@@ -53,11 +59,11 @@ def run(*, manifest: Path | None, prompts: int, url: str | None) -> Report:
         figures: dict[str, float] = {}
         if url is None:
             with LocalServer() as server:
-                figures |= asyncio.run(_through_service(corpus, server.address.http))
+                figures |= asyncio.run(_through_service(corpus, server.address.http, None))
                 figures["ready_s"] = server.address.ready_s
                 figures["peak_memory_mib"] = server.memory_bytes("VmHWM") / 2**20
         else:
-            figures |= asyncio.run(_through_service(corpus, url.rstrip("/")))
+            figures |= asyncio.run(_through_service(corpus, url, key))
         if manifest is None:
             bare = asyncio.run(_through_engine(corpus, settings.model))
             figures |= _rates("bare", corpus, bare)
@@ -67,10 +73,11 @@ def run(*, manifest: Path | None, prompts: int, url: str | None) -> Report:
     return report("accuracy", {"corpus": source, "utterances": len(corpus)}, figures)
 
 
-async def _through_service(corpus: Sequence[Utterance], http_url: str) -> dict[str, float]:
-    websocket = http_url.replace("http", "ws", 1) + "/ws/asr"
-    figures = _rates("websocket", corpus, await _all(corpus, lambda u: _by_websocket(websocket, u)))
-    async with httpx.AsyncClient(base_url=http_url, timeout=REST_TIMEOUT_S) as client:
+async def _through_service(corpus: Sequence[Utterance], http_url: str, key: str | None) -> dict[str, float]:
+    websocket = websocket_url(http_url)
+    figures = _rates("websocket", corpus, await _all(corpus, lambda u: _by_websocket(websocket, key, u)))
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with httpx.AsyncClient(base_url=http_url, headers=headers, timeout=REST_TIMEOUT_S) as client:
         return figures | _rates("rest", corpus, await _all(corpus, lambda u: _by_rest(client, u)))
 
 
@@ -85,10 +92,10 @@ async def _pcm(utterance: Utterance) -> bytes:
     return b"".join([block async for block in decode(utterance.audio, DecodeLimits())])
 
 
-async def _by_websocket(url: str, utterance: Utterance) -> str:
+async def _by_websocket(url: str, key: str | None, utterance: Utterance) -> str:
     start = StartMessage(language=utterance.language, itn=False)
     text = ""
-    async with NativeClient(url, start=start) as client, asyncio.TaskGroup() as tasks:
+    async with NativeClient(url, key=key, start=start) as client, asyncio.TaskGroup() as tasks:
 
         async def send() -> None:
             async for block in decode(utterance.audio, DecodeLimits()):
@@ -106,9 +113,12 @@ async def _by_rest(client: httpx.AsyncClient, utterance: Utterance) -> str:
     fields = {"model": "whisper-1", "response_format": "json"}
     if utterance.language:
         fields["language"] = utterance.language
-    with utterance.audio.open("rb") as file:
-        answer = await client.post("/v1/audio/transcriptions", data=fields, files={"file": ("audio.wav", file)})
-    answer.raise_for_status()
+    try:
+        with utterance.audio.open("rb") as file:
+            answer = await client.post("/v1/audio/transcriptions", data=fields, files={"file": ("audio.wav", file)})
+        answer.raise_for_status()
+    except httpx.HTTPError as error:
+        raise ConnectionLost(f"REST: {error}") from error
     return str(answer.json()["text"])
 
 

@@ -1,93 +1,118 @@
-"""What the gateway adds: many live sessions on the fake model, one server process, the load made in this one.
+"""What the gateway adds: many live sessions at one server process, the load made in this one.
 
-Latency is from the moment a chunk is handed to the socket to the moment its ack arrives: the path through dialect,
-session, bus and back. Memory is the growth of the server's resident set from idle to all sessions streaming.
+Measured twice, on the gateway alone (whose worker is a stand-in that settles each chunk at once) and on the whole
+server with the fake model. Latency is from the moment a chunk is handed to the socket to the moment its ack was read:
+dialect, session, bus and back, both kernels' and this process' delays included. Memory is what the gateway's resident
+set grows by from no session to all sessions streaming, after a first crowd has come and gone.
+
+The time is cut into windows, and each figure is the median of theirs: a neighbour on the machine that takes a core for
+a moment spoils a window, not the figure; what is slow half of the time does.
 """
 
 import asyncio
-import json
-import struct
+import resource
 from array import array
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import cycle
 from math import sin
-from time import monotonic
+from statistics import median
+from time import perf_counter
 
-from websockets.asyncio.client import ClientConnection, connect
+import uvloop
 
+from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, open_session
 from streamscribe.bench.report import Report, report
 from streamscribe.client.local_server import LocalServer, RunningServer
 
-CHUNK_S = 0.1
-CHUNK_SAMPLES = 1600
-START = json.dumps({"type": "start", "framing": "sequenced", "mode": "online"})
-
-
-def _chunk(session: int) -> bytes:
-    """100 ms of a tone of this session's own."""
-    tone = array("h", (int(8000 * sin(0.02 * (session % 50 + 3) * i)) for i in range(CHUNK_SAMPLES)))
-    return tone.tobytes()
-
-
-async def _read(socket: ClientConnection, sent_at: dict[int, float], latencies_s: list[float]) -> None:
-    async for text in socket:
-        message = json.loads(text)
-        if message["type"] == "ack":
-            now = monotonic()
-            # Acks are cumulative, and the dict keeps the order of sending.
-            acked = [sequence for sequence in sent_at if sequence <= message["sequence"]]
-            latencies_s.extend(now - sent_at.pop(sequence) for sequence in acked)
-
-
-async def _session(url: str, number: int, sessions: int, until: Callable[[], bool], latencies_s: list[float]) -> None:
-    sent_at: dict[int, float] = {}
-    async with connect(url, compression=None, max_queue=64, ping_interval=None) as socket:
-        await socket.recv()
-        await socket.send(START)
-        audio = _chunk(number)
-        reader = asyncio.ensure_future(_read(socket, sent_at, latencies_s))
-        due = monotonic() + CHUNK_S * number / sessions
-        sequence = 0
-        while not until():
-            await asyncio.sleep(max(0.0, due - monotonic()))
-            sent_at[sequence] = monotonic()
-            await socket.send(struct.pack(">II", sequence, 0) + audio)
-            sequence += 1
-            due += CHUNK_S
-        await socket.send('{"type":"end"}')
-        await reader
-
-
-async def _load(server: RunningServer, sessions: int, seconds: float) -> dict[str, float]:
-    idle_bytes = server.memory_bytes()
-    latencies_s: list[float] = []
-    stop_at = monotonic() + 1e9
-    cpu_s = peak_bytes = 0.0
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(sessions):
-            tasks.create_task(
-                _session(server.address.websocket, number, sessions, lambda: monotonic() >= stop_at, latencies_s)
-            )
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(2.0)
-        latencies_s.clear()
-        cpu_before_s, began = server.cpu_s, monotonic()
-        await asyncio.sleep(seconds)
-        cpu_s = (server.cpu_s - cpu_before_s) / (monotonic() - began)
-        peak_bytes = server.memory_bytes()
-        measured = sorted(latencies_s)
-        stop_at = 0.0
-    return {
-        "sessions": sessions,
-        "chunks": len(measured),
-        "added_latency_p50_ms": 1000 * measured[len(measured) // 2],
-        "added_latency_p99_ms": 1000 * measured[int(len(measured) * 0.99)],
-        "server_cores": cpu_s,
-        "memory_per_connection_kib": (peak_bytes - idle_bytes) / sessions / 1024,
-    }
+WINDOWS = 5
+SETTLE_S = 2.0
+OPENED_PER_S = 200
+CLOSE_TIMEOUT_S = 30.0
+MIN_SLEEP_S = 0.0005
+DISTINCT_VOICES = 50
+OTHERS = 100
+"""Files, and sessions, beside those of the crowd."""
+ALONE = ("streamscribe.bench.gateway_alone",)
 
 
 def run(*, sessions: int, seconds: float) -> Report:
-    """Starts a server on the fake model, loads it for `seconds`, and reports."""
-    with LocalServer(["--profile", "fake"]) as server:
-        figures = asyncio.run(_load(server, sessions, seconds))
+    """Loads each server for `seconds` after some time to settle, and reports."""
+    _allow_files(sessions + OTHERS)
+    bounds = [f"--set=limits.{name}={sessions + OTHERS}" for name in ("max_sessions", "max_tenant_sessions")]
+    with LocalServer(program=ALONE) as server:
+        alone = uvloop.run(_measure(server, sessions, seconds))
+    with LocalServer(["--profile", "fake", *bounds]) as server:
+        whole = uvloop.run(_measure(server, sessions, seconds))
+    del whole["memory_per_connection_kib"]  # of the worker's audio, most of it
+    figures = {"sessions": float(sessions), **alone, **{f"whole_server_{name}": value for name, value in whole.items()}}
     return report("gateway", {"sessions": sessions, "seconds": seconds, "chunk_ms": 1000 * CHUNK_S}, figures)
+
+
+def _allow_files(wanted: int) -> None:
+    """Raises the limit on open files, here and in the servers started from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
+async def _measure(server: RunningServer, count: int, seconds: float) -> dict[str, float]:
+    latencies = Latencies()
+    async with _crowd(server, count, latencies):
+        await asyncio.sleep(SETTLE_S)
+    idle_bytes = server.memory_bytes()
+    windows: list[list[float]] = []
+    cores: list[float] = []
+    async with _crowd(server, count, latencies):
+        await asyncio.sleep(SETTLE_S)
+        latencies.take()
+        for _ in range(WINDOWS):
+            cpu_before_s, began = server.cpu_s, perf_counter()
+            await asyncio.sleep(seconds / WINDOWS)
+            cores.append((server.cpu_s - cpu_before_s) / (perf_counter() - began))
+            windows.append(latencies.take())
+        streaming_bytes = server.memory_bytes()
+    return {
+        "chunks": float(sum(map(len, windows))),
+        "added_latency_p50_ms": median(_quantile_ms(window, 0.50) for window in windows),
+        "added_latency_p99_ms": median(_quantile_ms(window, 0.99) for window in windows),
+        "cores": median(cores),
+        "memory_per_connection_kib": (streaming_bytes - idle_bytes) / count / 1024,
+        "lost_sessions": float(latencies.lost),
+    }
+
+
+@asynccontextmanager
+async def _crowd(server: RunningServer, count: int, latencies: Latencies) -> AsyncIterator[None]:
+    """So many sessions that speak while the block runs, evenly spread over the length of a chunk."""
+    sessions = []
+    for _ in range(count):
+        sessions.append(await open_session(server.address.websocket, latencies))
+        await asyncio.sleep(1 / OPENED_PER_S)
+    speaking = asyncio.create_task(_speak(sessions))
+    try:
+        yield
+    finally:
+        speaking.cancel()
+        for session in sessions:
+            session.end()
+        await asyncio.wait({session.closed for session in sessions}, timeout=CLOSE_TIMEOUT_S)
+
+
+async def _speak(sessions: Sequence[LoadSession]) -> None:
+    voices = [_tone(number) for number in range(min(len(sessions), DISTINCT_VOICES))]
+    due = perf_counter()
+    for session, voice in zip(cycle(sessions), cycle(voices), strict=False):
+        due += CHUNK_S / len(sessions)
+        if (wait_s := due - perf_counter()) > MIN_SLEEP_S:
+            await asyncio.sleep(wait_s)
+        session.send(voice)
+
+
+def _tone(number: int) -> bytes:
+    """100 ms of a tone."""
+    return array("h", (int(8000 * sin(0.02 * (number + 3) * i)) for i in range(CHUNK_BYTES // 2))).tobytes()
+
+
+def _quantile_ms(ordered: Sequence[float], share: float) -> float:
+    return 1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")

@@ -1,13 +1,14 @@
 """`streamscribe bench`: measurements that anyone can repeat, held against the project's own bars."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from streamscribe.cli.options import JsonOption
-from streamscribe.cli.output import Exit, err, out, print_json
+from streamscribe.cli.options import JsonOption, ProfileOption, require_models, settings_from
+from streamscribe.cli.output import Exit, err, fail, out, print_json
 
 if TYPE_CHECKING:
     from streamscribe.bench.report import Report
@@ -18,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
+KEY = "STREAMSCRIBE_KEY"
 CheckOption = Annotated[bool, typer.Option("--check", help="Exit with 1 where a bar does not hold.")]
 
 
@@ -27,39 +29,81 @@ def accuracy(
         Path | None, typer.Option(help="Lines of JSON: audio (path), text, language; paths relative to the file.")
     ] = None,
     prompts: Annotated[
-        int, typer.Option(help="Without a manifest: so many telephone prompts of 6 words or more.")
+        int, typer.Option(min=1, max=1000, help="Without a manifest: so many telephone prompts of 6 words or more.")
     ] = 60,
-    url: Annotated[str | None, typer.Option(help="A running server; else one is started.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="A running server; else one is started. Without keys, or with STREAMSCRIBE_KEY.")
+    ] = None,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
     """Word and character error rates through the running service, beside the bare engine's.
 
-    Example: `streamscribe bench accuracy --manifest recordings.jsonl --check`
+    Examples:
+
+        streamscribe bench accuracy --prompts 60 --check
+        streamscribe bench accuracy --manifest recordings.jsonl --json
     """
+    settings = settings_from(None, None)
+    require_models(settings, *(() if manifest else ("telephone-prompts",)))
     from streamscribe.bench import accuracy as bench
 
     with err.status("recognising"):
-        report = bench.run(manifest=manifest, prompts=prompts, url=url)
+        report = bench.run(settings, manifest=manifest, prompts=prompts, url=_http(url), key=os.environ.get(KEY))
     _show(report, as_json=json, check=check)
 
 
 @app.command()
 def gateway(
     sessions: Annotated[int, typer.Option(min=1, max=5000, help="Live sessions at once.")] = 200,
-    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to measure, after 2 s to settle.")] = 10,
+    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to measure each server.")] = 10,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
-    """Latency, processor and memory that the gateway adds, on the fake model.
+    """Latency, processor and memory that the gateway adds to live sessions.
 
-    Example: `streamscribe bench gateway --sessions 200 --check`
+    Examples:
+
+        streamscribe bench gateway --check
+        streamscribe bench gateway --sessions 1000 --seconds 60 --json
     """
     from streamscribe.bench import gateway as bench
 
-    with err.status(f"{sessions} sessions for {seconds:g} s"):
+    with err.status(f"{sessions} sessions for {seconds:g} s, twice"):
         report = bench.run(sessions=sessions, seconds=seconds)
     _show(report, as_json=json, check=check)
+
+
+@app.command()
+def silence(
+    minutes: Annotated[float, typer.Option(min=1, max=230, help="Minutes of silence before the speech.")] = 10,
+    profile: ProfileOption = None,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Whether a long silence costs what its first minute did, says nothing, and leaves the speech after it whole.
+
+    Examples:
+
+        streamscribe bench silence --check
+        streamscribe bench silence --minutes 60 --json
+    """
+    settings = settings_from(None, None, model__profile=profile, observe__log_level="error")
+    require_models(settings, *(() if settings.model.profile == "fake" else ("demo-recordings",)))
+    from streamscribe.bench import silence as bench
+
+    with err.status(f"{minutes:g} minutes of silence"):
+        report = bench.run(settings, minutes=minutes)
+    _show(report, as_json=json, check=check)
+
+
+def _http(url: str | None) -> str | None:
+    from streamscribe.client.address import http_url
+
+    try:
+        return None if url is None else http_url(url)
+    except ValueError as error:
+        fail(f"--url: {error}", Exit.USAGE)
 
 
 def _show(report: "Report", *, as_json: bool, check: bool) -> None:

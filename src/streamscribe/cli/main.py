@@ -64,6 +64,7 @@ def main() -> None:
 
 
 def _tell(error: BaseException) -> None:
+    from streamscribe.client.errors import ConnectionLost, ServerError
     from streamscribe.client.local_server import ServerDidNotStart
     from streamscribe.core.errors import StreamScribeError
     from streamscribe.models.registry.errors import NotInstalled
@@ -80,8 +81,11 @@ def _tell(error: BaseException) -> None:
             fail(error.message, Exit.NOT_INSTALLED)
         case StreamScribeError():
             fail(error.message)
+        case ServerError() | ConnectionLost():
+            fail(str(error))
         case OSError():
-            fail(": ".join(str(part) for part in (error.filename, error.strerror or error) if part))
+            said = [str(part) for part in (error.filename, error.strerror or error) if str(part or "")]
+            fail(": ".join(said) or type(error).__name__)
         case _:
             complain(f"{type(error).__name__}: {error}")
             fail(f"this is a defect of StreamScribe; {TRACEBACK_VARIABLE}=1 shows where, for a report")

@@ -69,6 +69,8 @@ def stream(
 
 def explain(error: BaseException, url: str) -> str:
     """What went wrong at a server, and what to do next."""
+    from websockets.exceptions import InvalidHandshake
+
     from streamscribe.client.errors import ServerError
 
     if isinstance(error, ServerError):
@@ -78,6 +80,8 @@ def explain(error: BaseException, url: str) -> str:
         return f"{told}; try again later" if error.error.retry == "after" else told
     if isinstance(error.__cause__, OSError):
         return f"no server answers at {url}; start one with: streamscribe serve"
+    if isinstance(error.__cause__, InvalidHandshake):
+        return f"what answers at {url} is no StreamScribe server"
     return f"{error} ({url})"
 
 

@@ -16,7 +16,7 @@ from streamscribe.client.address import websocket_url
 from streamscribe.core.errors import ModelUnavailable
 
 STOP_TIMEOUT_S = 60.0
-_SERVE = (sys.executable, "-m", "streamscribe.cli", "serve", "--json", "--port", "0", "--funasr-port", "0")
+SERVE = ("streamscribe.cli", "serve", "--json", "--port", "0", "--funasr-port", "0")
 _QUIET = ("--set", "observe.log_level=error")
 
 
@@ -45,11 +45,14 @@ class ServerAddress:
 class LocalServer:
     """Context manager: `streamscribe serve` on free loopback ports, ready when entered, drained when left.
 
-    Its errors go to `log`, where one is given. Raises ServerDidNotStart.
+    Its errors go to `log`, where one is given. `program` is another one that says where it listens in the same words.
+    Raises ServerDidNotStart.
     """
 
-    def __init__(self, arguments: Sequence[str] = (), *, log: IO[str] | None = None) -> None:
-        self._command = [*_SERVE, *(() if log else _QUIET), *arguments]
+    def __init__(
+        self, arguments: Sequence[str] = (), *, log: IO[str] | None = None, program: Sequence[str] = SERVE
+    ) -> None:
+        self._command = [sys.executable, "-m", *program, *(_QUIET if program is SERVE and not log else ()), *arguments]
         self._log = log
         self._exit = ExitStack()
 

@@ -1,0 +1,152 @@
+"""Live sessions in bulk, cheap enough that the load does not hide what it measures.
+
+Speaks just enough WebSocket for our own server: unfragmented frames, masked with zeros as the standard allows, acks
+read without a JSON parser. One event loop drives thousands of sessions.
+"""
+
+import asyncio
+import struct
+from base64 import b64encode
+from collections import deque
+from dataclasses import dataclass, field
+from secrets import token_bytes
+from time import perf_counter
+from typing import cast
+from urllib.parse import urlsplit
+
+CHUNK_S = 0.1
+CHUNK_BYTES = 3200
+OPEN_TIMEOUT_S = 10.0
+_START = b'{"type":"start","framing":"sequenced","mode":"online"}'
+_END = b'{"type":"end"}'
+_ACK = b'{"type":"ack","sequence":'
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x81, 0x82, 0x88, 0x89, 0x8A
+_CHUNK_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, 8 + CHUNK_BYTES)
+
+
+@dataclass(slots=True)
+class Latencies:
+    """Seconds from a chunk's handing to the socket until its ack was read; `lost` counts sessions that broke."""
+
+    seconds: list[float] = field(default_factory=list)
+    lost: int = 0
+
+    def take(self) -> list[float]:
+        """Those since the last time, in growing order."""
+        taken, self.seconds = self.seconds, []
+        return sorted(taken)
+
+
+class LoadSession(asyncio.Protocol):
+    """One session: after `opened`, sends a chunk when told and notes how long its ack took."""
+
+    def __init__(self, host: str, path: str, latencies: Latencies) -> None:
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._latencies = latencies
+        self._request = (
+            f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Key: {b64encode(token_bytes(16)).decode()}\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        ).encode()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = b""
+        self._upgraded = False
+        self._ended = False
+        self._sequence = 0
+        self._unacked: deque[float] = deque()  # bounded by the bench's length: a number for each chunk sent
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Asks for the WebSocket."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._request)
+
+    def send(self, audio: bytes) -> None:
+        """Sends one chunk of CHUNK_BYTES."""
+        self._unacked.append(perf_counter())
+        self._write(_CHUNK_HEADER, struct.pack("!II", self._sequence, 0), audio)
+        self._sequence += 1
+
+    def end(self) -> None:
+        """Sends no more; `closed` is set when the server has closed."""
+        self._ended = True
+        self._write(_control(_TEXT, _END))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The server has closed, or the session broke."""
+        self._latencies.lost += not self._ended
+        for future in (self.opened, self.closed):
+            if not future.done():
+                future.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """Reads frames."""
+        now = perf_counter()
+        data = self._buffer + data if self._buffer else data
+        at = 0 if self._upgraded else self._upgrade(data)
+        while (frame := _frame(data, at)) is not None:
+            opcode, begin, at = frame
+            self._take(opcode, data[begin:at], now)
+        self._buffer = data[at:]
+
+    def _upgrade(self, data: bytes) -> int:
+        head, found, _ = data.partition(b"\r\n\r\n")
+        if not found:
+            return 0
+        self._upgraded = head.startswith(b"HTTP/1.1 101 ")
+        if not self._upgraded:
+            self._close()
+            return len(data)
+        self._write(_control(_TEXT, _START))
+        return len(head) + 4
+
+    def _take(self, opcode: int, payload: bytes, now: float) -> None:
+        if opcode == _TEXT and payload.startswith(_ACK):
+            acked = int(payload[len(_ACK) : -1])
+            while self._unacked and self._sequence - len(self._unacked) <= acked:
+                self._latencies.seconds.append(now - self._unacked.popleft())
+        elif opcode == _TEXT and not self.opened.done():
+            self.opened.set_result(None)
+        elif opcode == _PING:
+            self._write(_control(_PONG, payload))
+        elif opcode == _CLOSE:
+            self._write(_control(_CLOSE, payload))
+            self._close()
+
+    def _write(self, *parts: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(parts))
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+
+def _control(opcode: int, payload: bytes) -> bytes:
+    """A frame of at most 125 bytes, masked with zeros."""
+    return struct.pack("!BB4x", opcode, 0x80 | len(payload)) + payload
+
+
+def _frame(data: bytes, at: int) -> tuple[int, int, int] | None:
+    """Opcode, begin and end of the payload of the frame at `at`; None where it is not whole."""
+    if len(data) < at + 2:
+        return None
+    opcode, length, begin = data[at], data[at + 1] & 0x7F, at + 2
+    if length == 126:
+        if len(data) < at + 4:
+            return None
+        length, begin = int.from_bytes(data[at + 2 : at + 4], "big"), at + 4
+    end = begin + length
+    return (opcode, begin, end) if len(data) >= end else None
+
+
+async def open_session(url: str, latencies: Latencies) -> LoadSession:
+    """Connects to a native WebSocket (`ws://`, loopback), and starts a sequenced session. Raises OSError."""
+    parts = urlsplit(url)
+    _, session = await asyncio.get_running_loop().create_connection(
+        lambda: LoadSession(parts.netloc, parts.path, latencies), parts.hostname or "", parts.port or 80
+    )
+    async with asyncio.timeout(OPEN_TIMEOUT_S):
+        await session.opened
+    if session.closed.done():
+        raise ConnectionRefusedError("the server refused a session")
+    return session

@@ -1,0 +1,1 @@
+"""What measurements say, and in which form."""

@@ -1,0 +1,46 @@
+"""Short runs of the measurements on the fake models: what is measured, not how much."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def measured(*arguments):
+    command = [sys.executable, "-m", "streamscribe.cli", "bench", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_gateway_is_measured_alone_and_within_the_whole_server():
+    told = measured("gateway", "--sessions", "20", "--seconds", "2")
+    figures = told["figures"]
+    for of in ("", "whole_server_"):
+        assert figures[f"{of}chunks"] > 100
+        assert figures[f"{of}lost_sessions"] == 0
+        assert 0 < figures[f"{of}added_latency_p50_ms"] <= figures[f"{of}added_latency_p99_ms"]
+        assert figures[f"{of}cores"] > 0
+    assert {bar["figure"] for bar in told["bars"]} >= {
+        "added_latency_p99_ms",
+        "cores",
+        "memory_per_connection_kib",
+        "lost_sessions",
+    }
+
+
+def test_a_silence_has_no_text_and_the_speech_after_it_has():
+    told = measured("silence", "--minutes", "1", "--profile", "fake")
+    assert told["figures"]["texts_on_silence"] == 0
+    assert told["figures"]["finals_of_speech"] == 1
+    assert told["figures"]["cost_last_over_first"] > 0
+
+
+@pytest.mark.models
+def test_accuracy_compares_the_service_with_the_bare_engine(model_dir):
+    figures = measured("accuracy", "--prompts", "3")["figures"]
+    assert {f"{rate}_{way}" for rate in ("wer", "rtf") for way in ("websocket", "rest", "bare")} <= figures.keys()
+    assert figures["wer_websocket"] <= 0.2

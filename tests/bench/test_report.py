@@ -1,0 +1,107 @@
+"""The one form of every measurement."""
+
+import json
+import tomllib
+from importlib.resources import files
+
+import pytest
+from typer.testing import CliRunner
+
+import streamscribe.bench
+from streamscribe.bench.report import OPERATORS, report
+from streamscribe.cli import bench
+
+BARS = tomllib.loads(files(streamscribe.bench).joinpath("bars.toml").read_text())
+GOOD = {"added_latency_p99_ms": 9.0, "cores": 0.4, "memory_per_connection_kib": 20.0, "chunks": 100.0}
+
+
+@pytest.fixture
+def shows(capsys):
+    """What a command prints of figures, and its exit code."""
+
+    def show(figures, **flags):
+        code = 0
+        try:
+            bench._show(report("gateway", {"sessions": 1}, figures), **{"as_json": False, "check": False, **flags})
+        except bench.typer.Exit as left:
+            code = left.exit_code
+        return code, capsys.readouterr().out
+
+    return show
+
+
+def test_every_bar_is_an_operator_and_a_number():
+    assert BARS.keys() == {"accuracy", "gateway", "silence"}
+    for bars in BARS.values():
+        for rule in bars.values():
+            assert rule.keys() == {"op", "bar"}
+            assert rule["op"] in OPERATORS
+            assert isinstance(rule["bar"], int | float)
+
+
+def test_the_bars_are_those_of_the_issue():
+    assert BARS["gateway"]["added_latency_p99_ms"] == {"op": "<=", "bar": 10}
+    assert BARS["gateway"]["cores"] == {"op": "<=", "bar": 0.5}
+    assert BARS["gateway"]["memory_per_connection_kib"] == {"op": "<=", "bar": 40}
+    assert BARS["accuracy"]["wer_websocket"] == BARS["accuracy"]["wer_rest"] == {"op": "<=", "bar": 0.06}
+    assert BARS["accuracy"]["wer_above_bare_engine"] == {"op": "<=", "bar": 0.005}
+    assert BARS["accuracy"]["cer_websocket"] == BARS["accuracy"]["cer_rest"] == {"op": "<=", "bar": 0.2}
+    assert BARS["silence"]["cost_last_over_first"] == {"op": "<=", "bar": 1.1}
+
+
+def test_a_report_has_the_stated_fields_and_holds_its_figures_against_their_bars():
+    told = report("gateway", {"sessions": 1}, GOOD | {"cores": 0.6}).as_dict()
+    assert told.keys() == {"bench", "machine", "settings", "figures", "bars"}
+    assert {bar["figure"]: bar["holds"] for bar in told["bars"]} == {
+        "added_latency_p99_ms": True,
+        "cores": False,
+        "memory_per_connection_kib": True,
+    }
+    assert all(bar.keys() == {"figure", "op", "bar", "holds"} for bar in told["bars"])
+
+
+def test_a_figure_that_is_no_number_holds_no_bar():
+    assert not report("gateway", {}, GOOD | {"cores": float("nan")}).holds
+
+
+def test_json_is_one_object(shows):
+    code, printed = shows(GOOD, as_json=True)
+    assert code == 0
+    assert json.loads(printed)["figures"] == GOOD
+
+
+def test_check_exits_1_where_a_bar_does_not_hold(shows):
+    assert shows(GOOD, check=True)[0] == 0
+    assert shows(GOOD | {"cores": 0.6}, check=True)[0] == 1
+    assert shows(GOOD | {"cores": 0.6}, check=False)[0] == 0
+
+
+def test_the_table_shows_each_figure_with_its_bar(shows):
+    _, printed = shows(GOOD | {"cores": 0.6})
+    rows = {line.split("│")[1].strip(): line for line in printed.splitlines() if line.startswith("│")}
+    assert rows.keys() == {*GOOD}
+    assert "<= 0.5 ✗" in rows["cores"]
+    assert "<= 10 ✓" in rows["added_latency_p99_ms"]
+
+
+def test_a_manifest_that_cannot_be_used_is_told_in_one_line(tmp_path):
+    from streamscribe.bench.corpus import read_manifest
+    from streamscribe.core.errors import BadRequest
+
+    manifest = tmp_path / "lines.jsonl"
+    for text, reason in (
+        ("", "no utterances"),
+        ("{", "line 1"),
+        ('{"audio": "x.wav", "text": "x"}', "x.wav: no such file"),
+        ('{"audio": "x.wav"}', "missing required field `text`"),
+    ):
+        manifest.write_text(text)
+        with pytest.raises(BadRequest, match=reason):
+            read_manifest(manifest)
+    with pytest.raises(BadRequest, match="No such file"):
+        read_manifest(tmp_path / "absent.jsonl")
+
+
+def test_an_address_that_is_none_is_a_mistake_of_usage():
+    done = CliRunner().invoke(bench.app, ["accuracy", "--url", "ftp://x", "--manifest", "absent.jsonl"])
+    assert done.exit_code in (2, 3)

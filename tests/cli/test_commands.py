@@ -1,0 +1,114 @@
+"""What holds for every command: help with examples, exit codes, one line for what went wrong, and what to type."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from streamscribe.cli.main import app
+
+HEAVY = ("numpy", "onnxruntime", "ctranslate2", "starlette", "uvicorn", "websockets", "httpx", "jiwer")
+
+
+def commands(group, path=()):
+    for name, command in sorted(group.commands.items()):
+        if hasattr(command, "commands"):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+EVERY = list(commands(typer.main.get_command(app)))
+FAKE = ("--profile", "fake")
+
+
+@pytest.mark.parametrize("command", [path for path in EVERY if path[0] != "keys"], ids=" ".join)
+def test_help_has_examples_that_begin_with_the_command(command):
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "140"})
+    assert shown.exit_code == 0
+    assert f"streamscribe {' '.join(command)}" in " ".join(shown.stdout.split("Examples:")[1].split())
+
+
+def test_the_root_names_every_command_and_the_exit_codes():
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "140"}).stdout
+    assert all(path[0] in shown for path in EVERY)
+    assert "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted." in shown
+
+
+def test_help_imports_no_engine_and_no_server():
+    code = f"import sys, streamscribe.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", [["serve"], ["doctor"], ["warmup"], ["transcribe", "x.wav"]], ids=lambda c: c[0])
+def test_a_bad_setting_exits_2_with_one_line_that_names_the_field(run, command):
+    done = run(*command, "--set", "gateway.port=x")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: setting gateway.port: ")
+    assert done.err.count("\n") == 1
+
+
+def test_a_setting_without_a_value_exits_2_and_says_the_form(run):
+    done = run("serve", "--set", "gateway.port")
+    assert (done.code, done.err) == (
+        2,
+        "error: --set gateway.port: write section.field=value, as in gateway.port=8001\n",
+    )
+
+
+@pytest.mark.parametrize("command", [["serve"], ["warmup"], ["transcribe", "x.wav"], ["demo"]], ids=lambda c: c[0])
+def test_missing_models_exit_3_with_the_command_to_type(run, command, tmp_path):
+    done = run(*command, STREAMSCRIBE_MODEL__DIR=str(tmp_path / "none"))
+    assert (done.code, done.out) == (3, "")
+    assert "type: streamscribe models pull --profile whisper" in done.err
+    assert done.err.count("\n") == 1
+
+
+class TestDoctor:
+    def test_on_a_machine_without_models_it_exits_1_and_says_what_to_type(self, run, tmp_path):
+        done = run("doctor", "--json", STREAMSCRIBE_MODEL__DIR=str(tmp_path / "none" / "models"))
+        told = json.loads(done.out)
+        wrong = {finding["name"]: finding["type_this"] for finding in told["findings"] if not finding["ok"]}
+        assert (done.code, told["healthy"]) == (1, False)
+        assert wrong["model whisper-base"] == "streamscribe models pull whisper-base"
+        assert wrong["model fsmn-vad"] == "streamscribe models pull fsmn-vad"
+
+    def test_a_busy_port_is_told_but_does_not_fail_it(self, run):
+        with socket.create_server(("127.0.0.1", 0)) as busy:
+            port = busy.getsockname()[1]
+            done = run("doctor", *FAKE, "--set", f"gateway.port={port}")
+        assert done.code == 0
+        assert f"gateway.port: 127.0.0.1:{port}: address already in use" in done.out
+        assert f"type: streamscribe serve --port {port + 1}" in done.out
+
+    def test_a_damaged_model_fails_it(self, run, tmp_path):
+        (tmp_path / "models" / "fsmn-vad").mkdir(parents=True)
+        (tmp_path / "models" / "fsmn-vad" / "model.onnx").write_text("damaged")
+        done = run("doctor", STREAMSCRIBE_MODEL__DIR=str(tmp_path / "models"))
+        assert done.code == 1
+        assert "type: streamscribe models pull fsmn-vad" in done.out
+
+
+def test_warmup_says_the_seconds_of_each_model(run):
+    told = json.loads(run("warmup", *FAKE, "--json").out)
+    assert told["profile"] == "fake"
+    assert told["warmup_s"].keys() == {"vad", "recognizer"}
+
+
+def test_a_defect_is_one_line_and_says_how_to_see_where(run, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import streamscribe.settings\ndef load(*_): raise RuntimeError('boom')\nstreamscribe.settings.load = load\n"
+    )
+    done = run("doctor", PYTHONPATH=str(tmp_path))
+    assert done.code == 1
+    assert done.err.startswith("error: RuntimeError: boom\nerror: this is a defect of StreamScribe")
+
+
+def test_completion_is_offered_for_the_shell():
+    done = CliRunner().invoke(app, ["--show-completion", "bash"], prog_name="streamscribe")
+    assert "_STREAMSCRIBE_COMPLETE" in done.stdout

@@ -1,0 +1,84 @@
+"""`streamscribe stream` and `demo` against server processes."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with LocalServer(["--profile", "fake"]) as running:
+        yield running
+
+
+def test_finals_are_shown_with_their_time(run, recording, server):
+    done = run("stream", recording("a.wav"), "--url", server.address.http, "--speed", "0")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[-1].startswith("0:00.0  ")
+    assert not done.out.endswith("…\n")
+
+
+def test_partials_come_before_finals(run, recording, server):
+    lines = run("stream", recording("a.wav"), "--url", server.address.websocket).out.splitlines()
+    assert lines[0].endswith(" …")
+    assert not lines[-1].endswith(" …")
+
+
+def test_json_is_a_line_for_each_message(run, recording, server):
+    done = run("stream", recording("a.wav"), "--url", server.address.http, "--speed", "0", "--words", "--json")
+    messages = [json.loads(line) for line in done.out.splitlines()]
+    assert {"ack", "result", "closed"} <= {message["type"] for message in messages}
+    assert messages[-1]["type"] == "closed"
+    assert next(message for message in messages if message.get("is_final"))["words"]
+
+
+def test_a_server_that_is_not_there_exits_1_and_says_how_to_start_one(run, recording):
+    done = run("stream", recording("a.wav"), "--url", "127.0.0.1:1")
+    assert done.code == 1
+    assert done.err == ("error: no server answers at ws://127.0.0.1:1/ws/asr; start one with: streamscribe serve\n")
+
+
+def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_path):
+    assert run("keys", "new", "acme", "--file", "tenants.yaml").code == 0
+    with LocalServer(["--profile", "fake", "--tenants", str(tmp_path / "tenants.yaml")]) as closed:
+        done = run("stream", recording("a.wav"), "--url", closed.address.http, "--key", "wrong")
+    assert done.code == 1
+    assert done.err == (
+        "error: the server refused: a valid API key is needed; give one with --key or STREAMSCRIBE_KEY\n"
+    )
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:port", "http://"])
+def test_what_is_no_address_exits_2(run, recording, url):
+    done = run("stream", recording("a.wav"), "--url", url)
+    assert done.code == 2
+    assert "is not a server's address" in done.err
+
+
+def test_a_file_that_cannot_be_decoded_exits_1(run, tmp_path, server):
+    (tmp_path / "text.wav").write_text("no audio")
+    done = run("stream", "text.wav", "--url", server.address.http)
+    assert done.code == 1
+    assert done.err.startswith("error: this is none of the accepted formats")
+
+
+def test_a_server_that_does_not_start_says_its_last_words():
+    with (
+        pytest.raises(ServerDidNotStart, match=r"setting model\.threads") as raised,
+        LocalServer(["--set", "model.threads=x"]),
+    ):
+        pass
+    assert raised.value.exit_code == 2
+
+
+@pytest.mark.models
+@pytest.mark.timeout(240)
+def test_the_demo_shows_partials_and_the_right_text(run, model_dir):
+    done = run("demo", "--json", STREAMSCRIBE_MODEL__DIR=str(model_dir))
+    told = json.loads(done.out)
+    assert done.code == 0, told
+    assert [clip["right"] for clip in told["clips"]] == [True] * 3
+    assert sum(clip["partials"] for clip in told["clips"]) > 0
