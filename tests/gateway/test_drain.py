@@ -4,14 +4,16 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import suppress
 
 import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
+from streamscribe.core.records import AudioEnded, Recognised, Record
 from streamscribe.gateway.drain import drain, stop_signals
 from streamscribe.settings import GatewaySettings
-from tests.gateway.rig import Gateway, closing, running, told
+from tests.gateway.rig import Gateway, closing, result, running, told
 
 CHUNK = bytes([7]) + bytes(319)
 END = json.dumps({"type": "end"})
@@ -54,6 +56,30 @@ async def test_sessions_that_stay_past_the_deadline_are_closed_1012() -> None:
         assert (await told(socket, "error"))["name"] == "draining"
         assert (await closing(socket))[0] == 1012
         assert len(gateway.hub) == 0
+
+
+async def test_what_was_said_before_the_deadline_gets_its_final_whether_the_client_knows_go_away_or_not() -> None:
+    settings = GatewaySettings(drain_timeout_s=0.5)
+    for path, config in (("/ws/asr", None), ("/", json.dumps({"mode": "2pass", "is_speaking": True}))):
+        async with running(gateway=settings) as gateway, gateway.connect(path) as socket:
+
+            def finish(record: Record, gateway: Gateway = gateway) -> None:
+                if isinstance(record, AudioEnded):  # only then does the open segment get its final
+                    gateway.bus.emit(Recognised(record.session_id, result(9, 9, "last words", final=True)))
+                gateway.worker.take(record)
+
+            gateway.bus.attach_worker(finish)
+            if config is not None:
+                await socket.send(config)
+            await socket.send(CHUNK)
+            said = [json.loads(await socket.recv())]
+            await drain(gateway.hub, gateway.readiness, settings)
+            with suppress(ConnectionClosedError):
+                async for message in socket:
+                    said.append(json.loads(message))
+        assert socket.close_code == 1012
+        assert "last words" in [message.get("text", "").strip() for message in said]
+        assert "draining" in json.dumps(said[-1])
 
 
 async def test_a_session_that_is_here_can_be_resumed_while_draining() -> None:

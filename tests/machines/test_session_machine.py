@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamscribe.core.errors import BadRequest, SlowReader, StreamScribeError
+from streamscribe.core.errors import BadRequest, Draining, SlowReader, StreamScribeError
 from streamscribe.core.messages import (
     Ack,
     Audio,
@@ -34,6 +34,7 @@ from streamscribe.core.session_io import (
     Publish,
     Release,
     Send,
+    Stopped,
     Tick,
 )
 from streamscribe.core.session_table import Stage
@@ -183,6 +184,14 @@ class SessionMachine(RuleBasedStateMachine):
         if really:
             self.handle(Invalid(error) if isinstance(error, BadRequest) else Killed(error))
             assert self.released
+
+    @precondition(lambda self: not self.released)
+    @rule(really=seldom)
+    def process_stops(self, really: bool) -> None:
+        if really:
+            owed = self.connected and self.audio
+            self.handle(Stopped(Draining()))
+            assert bool(self.released) != bool(owed), "finals are delivered before the end"
 
     # --- bus and worker
 

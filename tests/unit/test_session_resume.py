@@ -16,7 +16,7 @@ from streamscribe.core.messages import (
     ResultSent,
     Resumed,
 )
-from streamscribe.core.records import AudioChunk, Failed, Finished, Flushed, Progress, SessionAbandoned
+from streamscribe.core.records import AudioChunk, AudioEnded, Failed, Finished, Flushed, Progress, SessionAbandoned
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
@@ -25,6 +25,8 @@ from streamscribe.core.session_io import (
     GoingAway,
     Killed,
     Release,
+    Send,
+    Stopped,
     Tick,
 )
 from streamscribe.core.session_table import Stage
@@ -212,6 +214,32 @@ def test_a_killed_session_is_told_why_and_abandoned() -> None:
     assert only(sent(effects)) == ErrorSent(error)
     assert isinstance(only(records(effects)), SessionAbandoned)
     assert effects[-1] == Release()
+
+
+def test_a_stopped_session_delivers_its_finals_and_then_says_why_it_stops() -> None:
+    session = Driver().stream()
+    error = Draining()
+    assert isinstance(only(records(session(Stopped(error)))), AudioEnded)
+    assert session(Audio(b"\0" * 320)) == []
+    assert sent(session(recognised(1, final=True)))[0].result.text == "one"
+    effects = session(Finished(SESSION, 10))
+    assert effects == [Send(ErrorSent(error)), Disconnect(error), Release()]
+
+
+def test_a_session_that_had_ended_before_it_was_stopped_closes_well() -> None:
+    session = Driver().stream()
+    session(End())
+    assert session(Stopped(Draining())) == []
+    assert sent(session(Finished(SESSION, 10))) == [Closed("end", 10)]
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["without a connection", "before its first audio"])
+def test_a_stopped_session_that_owes_nobody_anything_is_over_at_once(lost: bool) -> None:
+    session = Driver()
+    if lost:
+        session.stream()
+        session(ConnectionLost())
+    assert session(Stopped(Draining()))[-1] == Release()
 
 
 def test_a_killed_session_without_a_connection_is_only_abandoned() -> None:

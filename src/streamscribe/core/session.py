@@ -46,6 +46,7 @@ from streamscribe.core.session_io import (
     SessionLimits,
     SessionMessage,
     ShellEvent,
+    Stopped,
     Tick,
 )
 from streamscribe.core.session_table import Stage, Step, next_stage
@@ -248,7 +249,9 @@ class Session:
                 return self._resume(event, now)
             case GoingAway(deadline_ms=deadline_ms, retry_after_ms=retry_after_ms):
                 return self._tell(m.GoAway(deadline_ms, retry_after_ms))
-            case Killed(error=error):
+            case Stopped(error=error) if self._stage is not Stage.DETACHED:
+                return self._end(now, error)
+            case Stopped(error=error) | Killed(error=error):
                 return self._fail(error)
         assert_never(event)
 

@@ -68,7 +68,14 @@ class GoingAway:
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The shell ends the session: drain deadline, a client that does not read, a revoked key."""
+    """The shell ends the session where it stands: a client that does not read, the last moment of a drain."""
+
+    error: StreamScribeError
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The shell lets the session take no more audio; the finals of what it took are delivered, then the error."""
 
     error: StreamScribeError
 
@@ -81,7 +88,7 @@ class Tick:
 SessionMessage = Audio | Start | Flush | Update | Ping | End | Invalid
 """What a client may say within a session; the usual first, as it is the order in which they are told apart."""
 
-ShellEvent = Durable | ConnectionLost | ConnectionResumed | GoingAway | Killed | Tick
+ShellEvent = Durable | ConnectionLost | ConnectionResumed | GoingAway | Stopped | Killed | Tick
 
 SessionEvent = SessionMessage | WorkerEvent | ShellEvent
 

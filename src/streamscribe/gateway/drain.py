@@ -16,6 +16,9 @@ from streamscribe.settings import GatewaySettings
 
 _log = get_logger(__name__)
 
+FINALS_SHARE = 0.2
+"""Of the drain's time, at its end: for the finals of sessions whose clients went on, as most can't be told to go."""
+
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
@@ -43,16 +46,29 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
 async def drain(hub: Hub, readiness: Readiness, gateway: GatewaySettings) -> None:
     """Returns when no session is open, `drain_timeout_s` after the go-away at the latest.
 
-    Not ready at once; new sessions are refused from now on; `drain_grace_s` later clients are told to go away.
+    Not ready at once; new sessions are refused from now on; `drain_grace_s` later clients are told to go away. What
+    a client sends until shortly before the deadline gets its finals.
     """
     readiness.draining = True
     hub.draining = True
     _log.info("draining", sessions=len(hub), deadline_s=gateway.drain_timeout_s)
     await asyncio.sleep(gateway.drain_grace_s)
     hub.go_away(gateway.drain_timeout_s)
+    error = Draining(retry_after_s=DRAINING_RETRY_S)
+    if await _emptied(hub, (1 - FINALS_SHARE) * gateway.drain_timeout_s):
+        return
+    _log.warning("sessions closed at the drain deadline", sessions=len(hub))
+    hub.stop_all(error)
+    if not await _emptied(hub, FINALS_SHARE * gateway.drain_timeout_s):
+        _log.warning("sessions closed without their last finals", sessions=len(hub))
+        hub.kill_all(error)
+
+
+async def _emptied(hub: Hub, timeout_s: float) -> bool:
+    """Whether no session is open before the time is over."""
     try:
-        async with asyncio.timeout(gateway.drain_timeout_s):
+        async with asyncio.timeout(timeout_s):
             await hub.wait_empty()
     except TimeoutError:
-        _log.warning("sessions closed at the drain deadline", sessions=len(hub))
-        hub.kill_all(Draining(retry_after_s=DRAINING_RETRY_S))
+        return False
+    return True

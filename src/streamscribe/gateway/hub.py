@@ -136,8 +136,13 @@ class Hub:
         for live in self.sessions():
             live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
 
+    def stop_all(self, error: StreamScribeError) -> None:
+        """Lets no session take more audio; each ends with its finals and `error`."""
+        for live in self.sessions():
+            live.stop(error)
+
     def kill_all(self, error: StreamScribeError) -> None:
-        """Ends every session with `error`."""
+        """Ends every session with `error`, at once."""
         for live in self.sessions():
             live.kill(error)
 

@@ -26,6 +26,7 @@ from streamscribe.core.session_io import (
     SessionEvent,
     SessionIdentity,
     SessionMessage,
+    Stopped,
     Tick,
 )
 from streamscribe.ports import Bus, Tenant
@@ -157,6 +158,10 @@ class LiveSession:
         """Nobody will come back: the session ends at once and says nothing."""
         self._sink = None
         self._handle(Killed(SessionSuperseded()))
+
+    def stop(self, error: StreamScribeError) -> None:
+        """Takes no more audio: the client gets the finals of what was taken, then the error."""
+        self._handle(Stopped(error))
 
     def kill(self, error: StreamScribeError) -> None:
         """Ends the session with an error that the client is told."""
