@@ -68,7 +68,7 @@ class LimitSettings(_Section):
     max_rate: float = _bounded(2.0, 1.0, 1000.0, "Live audio in multiples of real time, after the burst.")
     burst_s: float = _bounded(10, 1, 600, "Audio seconds that may come at once.")
     max_burst_s: float = _bounded(300, 1, 3600, "Audio seconds ahead of the allowed rate that close a session 4429.")
-    max_chunks_per_s: float = _bounded(2000, 10, 100_000, "Audio messages per second of a live session; beyond it is paced.")
+    max_chunks_per_s: float = _bounded(2000, 10, 100_000, "Chunks per second of a live session; beyond it is paced.")
     max_backlog_s: float = _bounded(5, 0.5, 60, "Audio seconds of one session waiting for a worker.")
     reorder_window: int = _bounded(32, 0, 1024, "Chunks held while an earlier sequence is missing.")
     gap_timeout_s: float = _bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
@@ -87,7 +87,9 @@ class ModelSettings(_Section):
     compute_type: Literal["int8", "float32"] = Field(default="int8", description="Whisper's arithmetic.")
     max_batch_size: int = _bounded(8, 1, 256, "Requests in one model step.")
     batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
-    max_waiting_s: float = _bounded(600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait (drafts from half of it on are left out).")
+    max_waiting_s: float = _bounded(
+        600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."
+    )
     fake_cost_ms: float = _bounded(0, 0, 10_000, "What a step of the fake model costs.")
 
 
