@@ -25,6 +25,7 @@ from streamscribe.gateway.rest import routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.models.pool import Models
 from streamscribe.models.ports import (
+    Samples,
     SegmentRecognizer,
     SegmentRequest,
     VadOptions,
@@ -77,14 +78,14 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
         max_batch_size=settings.max_batch_size, wait_ms=settings.batch_wait_ms, max_waiting_s=settings.max_waiting_s
     )
     vad_policy = BatchPolicy(max_batch_size=64, wait_ms=VAD_WAIT_MS, max_waiting_s=settings.max_waiting_s)
-    second = np.zeros(SAMPLE_RATE, np.float32)
+    noise = warm_up_audio()
 
     def warm_vad() -> None:
-        vad.step([VadRequest(vad.open(VadOptions()), second[: vad.block_samples], last=True)])
+        vad.step([VadRequest(vad.open(VadOptions()), noise[: vad.block_samples], last=True)])
 
     def warm_recognizer() -> None:
-        recognizer.recognize([SegmentRequest(second, draft=True)])
-        recognizer.recognize([SegmentRequest(second, words=True)])
+        recognizer.recognize([SegmentRequest(noise, draft=True)])
+        recognizer.recognize([SegmentRequest(noise, words=True)])
 
     def failed(name: str, error: BaseException) -> None:
         if not isinstance(error, BadRequest):  # which is its client's affair, and told there
@@ -103,6 +104,11 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
             warm_up=[warm_recognizer],
         ),
     )
+
+
+def warm_up_audio() -> Samples:
+    """A second of noise: engines do not decode silence, and what a warm-up does not run is slow for the first client."""
+    return np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
 
 
 def _engines(settings: ModelSettings) -> tuple[VoiceActivityDetector, SegmentRecognizer]:

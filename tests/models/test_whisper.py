@@ -23,9 +23,7 @@ COMFY = (Hotword("ComfyUI"),)
 
 @pytest.fixture(scope="module")
 def whisper(model_dir) -> WhisperModel:
-    model = WhisperModel(open_verified("whisper-base", model_dir), threads=2)
-    model.warm_up()
-    return model
+    return WhisperModel(open_verified("whisper-base", model_dir), threads=2)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamscribe.bootstrap import warm_up_audio
 from streamscribe.models.whisper import guards
 from streamscribe.models.whisper.features import log_mel
 from streamscribe.models.whisper.vocabulary import Piece
@@ -116,3 +117,7 @@ def test_audio_bounds_the_tokens():
 def test_silence_is_what_is_below_60_decibels():
     assert guards.is_silent(np.full(9, 9e-4, dtype=np.float32))
     assert not guards.is_silent(np.full(9, -2e-3, dtype=np.float32))
+
+
+def test_the_warm_up_is_no_silence_of_which_the_decoder_would_see_nothing():
+    assert not guards.is_silent(warm_up_audio())

@@ -17,7 +17,7 @@ import ctranslate2
 import numpy as np
 import numpy.typing as npt
 
-from streamscribe.core.audio import SAMPLE_RATE, to_samples
+from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong
 from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
 from streamscribe.models.whisper import guards
@@ -87,17 +87,6 @@ class WhisperModel:
     def max_samples(self) -> int:
         """30 s: Whisper's window."""
         return 30 * SAMPLE_RATE
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The codes of the languages it can be told."""
-        return tuple(self._vocabulary.languages)
-
-    def warm_up(self) -> None:
-        """Runs each step once, so that the first request is as quick as the next."""
-        noise = np.random.default_rng(0).normal(0, 0.1, to_samples(2000)).astype(np.float32)
-        request = SegmentRequest(noise, words=True)
-        self.decode([(request, self.encode([self.features(request)])[0])])
 
     def features(self, request: SegmentRequest) -> Mel:
         """The log-mel spectrogram of the segment and at least a second of silence, in whole seconds.
