@@ -107,7 +107,7 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
 
 
 def warm_up_audio() -> Samples:
-    """A second of noise: engines do not decode silence, and what a warm-up does not run is slow for the first client."""
+    """A second of noise: no engine decodes silence, and what the warm-up does not run, the first client waits for."""
     return np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
 
 
