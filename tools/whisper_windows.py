@@ -98,9 +98,7 @@ def main() -> None:
         if arguments.manifest:
             extra = read_manifest(arguments.manifest)
             sets += [[one for one in extra if counts_characters(one.text) is han] for han in (False, True)]
-        print(
-            "| window | search | recordings | error rate | errors | astray | encode s | decode s | audio s |"
-        )
+        print("| window | search | recordings | error rate | errors | astray | encode s | decode s | audio s |")
         print("|---|---|---|---|---|---|---|---|---|")
         for name in arguments.windows.split(","):
             engine = ENGINES[name](files, threads=2)

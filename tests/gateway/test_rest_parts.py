@@ -9,8 +9,8 @@ from starlette.types import Message, Send
 from streamscribe.core.errors import Draining, SlowReader
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.messages import Heartbeat, Pong, ResultSent
-from streamscribe.gateway.rest.endpoint import Endpoint
 from streamscribe.gateway.recognition import Finals
+from streamscribe.gateway.rest.endpoint import Endpoint
 from tests.gateway.rest_rig import final
 
 
