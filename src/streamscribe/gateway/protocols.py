@@ -136,6 +136,26 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             return
         super().handle_cont(event)
 
+    def handle_parser_exception(self) -> None:
+        """The peer broke the protocol: it is told, and what it still sends is dropped until it leaves.
+
+        A socket closed while data comes in resets, and the peer would lose the close code with it.
+        """
+        if self.close_sent:
+            return
+        told = self.conn.close_sent
+        code, reason = (1006, "") if told is None else (told.code, told.reason)
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.stop_keepalive()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
+        self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
     def keepalive_timeout(self) -> None:
         """No pong came. A peer that sent anything since, or that is not being read, is not dead."""
         if self.read_paused or self._heard_at > self.ping_sent_at:
