@@ -70,6 +70,7 @@ async def test_three_hours_stay_under_600_mb_with_the_decoder(fresh_server: Runn
     assert answer["usage"]["seconds"] == HOURS * 3600
     assert len(spoken(answer["text"])) >= 2 * HOURS * 3600 // EVERY_S
     assert of_children > 0
+    sys.stdout.write(f"{peak_bytes(pid) / 2**20:.0f} MiB and {of_children / 2**20:.0f} MiB\n")  # pytest -rP
     assert peak_bytes(pid) + of_children < MAX_BYTES
 
 
