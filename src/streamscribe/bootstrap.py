@@ -140,7 +140,7 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     bus = MemoryBus(settings.limits.max_backlog_s)
     hub = Hub(bus, settings.limits, metrics)
     worker = Worker(bus, models, text, settings.worker, metrics)
-    decoders = DecoderPool(DecodeLimits.from_settings(settings.limits))
+    decoders = DecoderPool(DecodeLimits.from_settings(settings.limits), max_children=settings.limits.max_files)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, models.close)
         stack.push_async_callback(decoders.close)

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from pydantic_settings import SettingsError as SettingsSourceError
 
+from streamscribe.core.options import MAX_SEGMENT_MS, MAX_SILENCE_MS, MIN_SEGMENT_MS, MIN_SILENCE_MS
+
 DEFAULT_FILE = Path("streamscribe.yaml")
 
 
@@ -52,6 +54,8 @@ class LimitSettings(_Section):
 
     max_message_bytes: int = _bounded(4 * 2**20, 2**10, 2**26, "One WebSocket message; larger is closed 1009.")
     max_upload_bytes: int = _bounded(512 * 2**20, 2**10, 2**33, "One uploaded file, compressed.")
+    max_files: int = _bounded(32, 1, 1000, "Files uploaded or recognised at once; one tenant may have half of them.")
+    upload_timeout_s: float = _bounded(600, 1, 24 * 3600, "An upload that takes longer in all is given up.")
     max_decoded_s: float = _bounded(4 * 3600, 1, 24 * 3600, "Audio seconds decoded from one file.")
     max_decoded_bytes: int = _bounded(2 * 2**30, 2**16, 2**34, "Bytes decoded from one file, all channels, own rate.")
     decode_memory_bytes: int = _bounded(512 * 2**20, 64 * 2**20, 2**33, "Address space of the decoding child.")
@@ -96,12 +100,16 @@ class ModelSettings(_Section):
 class WorkerSettings(_Section):
     """How a worker cuts and recognises."""
 
-    silence_ms: int = _bounded(800, 100, 6000, "Silence that ends a segment, where the client names none.")
-    max_segment_ms: int = _bounded(28_000, 1000, 28_000, "Longest segment, where the client names none.")
+    silence_ms: int = _bounded(
+        800, MIN_SILENCE_MS, MAX_SILENCE_MS, "Silence that ends a segment, unless the client says."
+    )
+    max_segment_ms: int = _bounded(
+        MAX_SEGMENT_MS, MIN_SEGMENT_MS, MAX_SEGMENT_MS, "Longest segment, unless the client says."
+    )
     preroll_ms: int = _bounded(300, 0, 2000, "Audio given to the model before the start of voice.")
     tail_ms: int = _bounded(300, 0, 2000, "Audio given to the model after the end of voice.")
     partial_interval_ms: int = _bounded(500, 100, 10_000, "Shortest time of audio between two partials.")
-    partial_window_ms: int = _bounded(12_000, 2000, 28_000, "Longest stretch that a partial decodes again.")
+    partial_window_ms: int = _bounded(12_000, 2000, MAX_SEGMENT_MS, "Longest stretch that a partial decodes again.")
     max_pending_finals: int = _bounded(4, 1, 64, "Segments of one session waiting for their final; more audio waits.")
 
 

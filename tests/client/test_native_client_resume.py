@@ -6,7 +6,7 @@ from websockets.http11 import Request, Response
 from streamscribe.client.errors import ConnectionLost, ServerError
 from streamscribe.client.native import NativeClient
 from streamscribe.core.errors import (
-    Draining,
+    LeaseLost,
     SequenceGap,
     SessionNotFound,
 )
@@ -86,7 +86,7 @@ async def test_what_was_not_answered_is_asked_again():
         assert isinstance((await read_all(client))[-1], ClosedMessage)
 
 
-@pytest.mark.parametrize("error", [SequenceGap(), Draining()])
+@pytest.mark.parametrize("error", [SequenceGap(), LeaseLost()])
 async def test_an_error_that_says_resume_is_followed(error):
     async def first(peer: Peer) -> None:
         await peer.greet()

@@ -223,7 +223,7 @@ class NativeClient:
         """Resumes the session on a new connection; gives it, and the sequence where the server goes on."""
         code = 1006 if lost.rcvd is None else lost.rcvd.code
         error = self._last_error
-        if error is not None and error.retry != "resume" and code not in _GOING_AWAY:
+        if error is not None and error.retry != "resume":
             raise ServerError(error)
         if not self._resume or (code not in _GOING_AWAY and error is None):
             raise ConnectionLost(f"the connection was closed with code {code}")

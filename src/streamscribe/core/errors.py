@@ -163,9 +163,9 @@ class Overloaded(StreamScribeError):
 
 
 class Draining(StreamScribeError):
-    """The service is shutting down; a resume elsewhere works."""
+    """The service is shutting down; its sessions end with it, so begin anew."""
 
-    code, http_status, close_code, retry = "draining", 503, 1012, Retry.RESUME
+    code, http_status, close_code, retry = "draining", 503, 1012, Retry.AFTER
     default_message = "the service is restarting"
 
 

@@ -5,6 +5,10 @@ from enum import StrEnum
 
 from streamscribe.core.audio import AudioFormat
 
+MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 6_000
+MIN_SEGMENT_MS, MAX_SEGMENT_MS = 1_000, 28_000
+"""A segment and what is put around it must fit the 30 s that the embedded model hears at once."""
+
 MAX_HOTWORDS = 100
 MAX_HOTWORD_CHARS = 64
 

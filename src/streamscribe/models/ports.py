@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streamscribe.core.options import Hotword, Task
+from streamscribe.core.options import MAX_SEGMENT_MS, Hotword, Task
 
 Samples = npt.NDArray[np.float32]
 Features = TypeVar("Features")
@@ -22,7 +22,7 @@ class VadOptions:
     """A session's endpoint rules, in milliseconds; defaults are FunASR's but for the longest segment."""
 
     silence_ms: int = 800
-    max_segment_ms: int = 28_000
+    max_segment_ms: int = MAX_SEGMENT_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from streamscribe.core.audio import Encoding
-from streamscribe.core.options import Mode
+from streamscribe.core.options import MAX_SEGMENT_MS, MAX_SILENCE_MS, MIN_SEGMENT_MS, MIN_SILENCE_MS, Mode
 from streamscribe.wire.frames import MAX_SEQUENCE
 
 MAX_TEXT_BYTES = 64 * 2**10
@@ -18,8 +18,8 @@ MAX_TEXT_BYTES = 64 * 2**10
 MAX_MARKER_CHARS = 128
 
 Framing = Literal["plain", "sequenced"]
-SilenceMs = Annotated[int, Meta(ge=100, le=6000)]
-SegmentMs = Annotated[int, Meta(ge=1000, le=28_000)]
+SilenceMs = Annotated[int, Meta(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)]
+SegmentMs = Annotated[int, Meta(ge=MIN_SEGMENT_MS, le=MAX_SEGMENT_MS)]
 
 
 class AudioFields(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from streamscribe.core.hotwords import parse_hotwords
 from streamscribe.core.options import (
     MAX_HOTWORD_CHARS,
     MAX_HOTWORDS,
+    MAX_SILENCE_MS,
+    MIN_SILENCE_MS,
     EndpointOptions,
     Hotword,
     Mode,
@@ -23,7 +25,6 @@ from streamscribe.wire.fields import parse_language
 MAX_PROMPT_CHARS = 4096
 _NAME = re.compile(r"(\w+)((?:\[\w*\])*)\Z")
 _PHRASE_ENDS = re.compile(r"[,;，、；。！？\n]|[.!?](?=\s|\Z)")
-_MIN_SILENCE_MS, _MAX_SILENCE_MS = 100, 6000
 _TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
 
 
@@ -191,9 +192,9 @@ def _silence_ms(fields: _Fields) -> int | None:
         silence_ms = int(value)
     except (TypeError, ValueError, OverflowError):
         silence_ms = 0
-    if not _MIN_SILENCE_MS <= silence_ms <= _MAX_SILENCE_MS:
+    if not MIN_SILENCE_MS <= silence_ms <= MAX_SILENCE_MS:
         raise BadRequest(
-            f"chunking_strategy.silence_duration_ms must be {_MIN_SILENCE_MS} to {_MAX_SILENCE_MS}",
+            f"chunking_strategy.silence_duration_ms must be {MIN_SILENCE_MS} to {MAX_SILENCE_MS}",
             field="chunking_strategy",
         )
     return silence_ms

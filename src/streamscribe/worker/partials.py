@@ -46,17 +46,20 @@ class Drafts:
         self._not_before_s = 0.0
 
     def consider(self, open_segments: Iterable[tuple[Segment, AudioTrack]]) -> None:
-        """Begins the draft that is most overdue, if one may begin now."""
+        """Begins the draft that is most overdue of those that bring voice, if one may begin now."""
         if self._drafting is not None or self._budget.full:  # before any audio is looked at: when all are busy too
             return
-        segment, track = max(open_segments, key=lambda pair: pair[1].heard - pair[0].drafted)
-        if track.heard - segment.drafted < self._interval or self._loop.time() < self._not_before_s:
+        if self._loop.time() < self._not_before_s:
             return
-        if _brings_voice(segment, track) and self._budget.take():
-            segment.drafted = track.heard
-            self._drafting = segment
-            self._task = self._tasks.create_task(self._draft(segment, track))
-            self._task.add_done_callback(partial(self._over, self._loop.time()))
+        for segment, track in sorted(open_segments, key=lambda pair: pair[0].drafted - pair[1].heard):
+            if track.heard - segment.drafted < self._interval:
+                return
+            if _brings_voice(segment, track) and self._budget.take():
+                segment.drafted = track.heard
+                self._drafting = segment
+                self._task = self._tasks.create_task(self._draft(segment, track))
+                self._task.add_done_callback(partial(self._over, self._loop.time()))
+                return
 
     def closed(self, segment: Segment) -> None:
         """No partial of the segment is told any more."""

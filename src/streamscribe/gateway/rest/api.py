@@ -10,13 +10,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Send
 
 from streamscribe.audio.decode import DecoderPool
-from streamscribe.core.errors import BadRequest, Draining, ModelNotFound, NotFound, Overloaded, Timeout
+from streamscribe.core.admission import SessionQuota
+from streamscribe.core.errors import BadRequest, Draining, ModelNotFound, NotFound, Timeout
 from streamscribe.core.options import Task
 from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
 from streamscribe.gateway.recognition import Finals, recognition, stop
 from streamscribe.gateway.rest.answer import EventStream, whole
 from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
 from streamscribe.gateway.rest.upload import receive_upload
+from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import read_request
@@ -24,8 +26,8 @@ from streamscribe.wire.rest_request import read_request
 MODELS = {"whisper": ("whisper-1", "whisper-base"), "fake": ("whisper-1", "fake")}
 """The ids that requests may name, by `model.profile`; `whisper-1` is what OpenAI's clients say by default."""
 
-MAX_UPLOADS = 64
-"""Requests whose files are on disk at once; more are refused."""
+BUSY_RETRY_S = 5.0
+"""When a client may come back that found no place for its file."""
 
 
 def routes(hub: Hub, decoders: DecoderPool, *, limits: LimitSettings, profile: str) -> list[BaseRoute]:
@@ -85,7 +87,8 @@ class _Audio:
         self._decoders = decoders
         self._limits = limits
         self._models = models
-        self._uploads = 0
+        self._places = SessionQuota(limits.max_files)
+        self._share = max(1, limits.max_files // 2)
 
     def handler(self, task: Task) -> Handler:
         """The endpoint of one task."""
@@ -93,13 +96,13 @@ class _Audio:
         async def handle(request: Request, send: Send) -> Response | None:
             if self._hub.draining:
                 raise Draining(retry_after_s=DRAINING_RETRY_S)
-            if self._uploads >= MAX_UPLOADS:
-                raise Overloaded("too many files are being uploaded")
-            self._uploads += 1
+            tenant: Tenant = request.state.tenant
+            if full := self._places.admit(tenant.tenant_id, self._share):
+                raise type(full)("too many files at once", retry_after_s=BUSY_RETRY_S)
             try:
                 return await self._handle(request, send, task)
             finally:
-                self._uploads -= 1
+                self._places.release(tenant.tenant_id)
 
         return handle
 
@@ -131,14 +134,16 @@ class _Audio:
                 return await whole(finals, wanted, decoding)
 
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, piece by piece; a client that stalls for too long is given up."""
+        """The body, piece by piece; a client that stalls or dribbles for too long is given up."""
         pieces = request.stream()
+        now = asyncio.get_running_loop().time
+        give_up_at = now() + self._limits.upload_timeout_s
         while True:
             try:
-                async with asyncio.timeout(self._limits.idle_timeout_s):
+                async with asyncio.timeout_at(min(give_up_at, now() + self._limits.idle_timeout_s)):
                     piece = await anext(pieces, None)
             except TimeoutError:
-                raise Timeout("the upload stalled") from None
+                raise Timeout("the upload stalled or took too long") from None
             if piece is None:
                 return
             yield piece
