@@ -361,3 +361,36 @@ async def test_hostile_files_get_their_errors_and_bodies_without_paths(tmp_path:
             assert (response.status_code, error["code"]) in {(e.http_status, e.code) for e in entry.errors}, entry.name
             assert tempfile.gettempdir() not in json.dumps(error)
     assert uploads_left() == []
+
+
+async def test_a_tenant_has_half_the_places_for_files(wav: Path, tmp_path: Path) -> None:
+    async with serving(hold=True, limits=LimitSettings(max_files=2)) as service:
+        create = service.openai.audio.transcriptions.create
+        first = asyncio.create_task(create(model="whisper-1", file=make(tmp_path, "flac", 60.0)))
+        await service.worker.begun.wait()
+        refused = await post(service.base_url, wav)
+        assert (refused.status_code, error_of(refused)["code"]) == (429, "quota_exceeded")
+        assert int(refused.headers["retry-after"]) > 0
+        first.cancel()
+        await asyncio.wait({first})
+
+
+async def test_an_upload_that_dribbles_is_given_up_in_all() -> None:
+    async with serving(limits=LimitSettings(upload_timeout_s=1)) as service:
+        host, port = service.base_url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(
+            b"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n"
+            b"content-type: multipart/form-data; boundary=x\r\n\r\n--x\r\n"
+        )
+
+        async def dribble() -> None:
+            while True:
+                writer.write(b"a")
+                await asyncio.sleep(0.05)
+
+        dribbling = asyncio.create_task(dribble())
+        assert b" 408 " in await reader.readline()
+        dribbling.cancel()
+        await asyncio.wait({dribbling})
+        writer.close()

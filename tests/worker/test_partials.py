@@ -5,15 +5,16 @@ from itertools import pairwise
 
 import pytest
 
+from streamscribe.core.audio import AudioFormat
 from streamscribe.core.batching import BatchPolicy
-from streamscribe.core.options import Mode, SessionOptions
+from streamscribe.core.options import EndpointOptions, Mode, SessionOptions
 from streamscribe.core.records import Recognised, SpeechStopped, WorkerEvent
 from streamscribe.core.results import Result
 from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
 from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest
 from streamscribe.settings import WorkerSettings
 from streamscribe.worker.track import AudioTrack
-from tests.worker.kit import OFFLINE, HeardRecognizer, Rig, fake_models, rig, silence, speech, voice
+from tests.worker.kit import OFFLINE, HeardRecognizer, Rig, fake_models, rig, silence, speech, stereo, voice
 
 ONLINE = SessionOptions(mode=Mode.ONLINE)
 
@@ -249,3 +250,14 @@ async def test_the_first_partial_and_the_intervals_are_measured() -> None:
         await play(worker, "s", voice(4000, 16))
         assert len(worker.observer.of("first_partial_sent")) == 1
         assert len(worker.observer.of("partial_sent")) == len(worker.partials("s")) - 1
+
+
+async def test_a_channel_that_is_silent_does_not_keep_the_other_from_partials() -> None:
+    options = SessionOptions(AudioFormat(channels=2), endpoint=EndpointOptions(silence_ms=6000))
+    async with rig() as worker:
+        await worker.open("s", options)
+        await play(worker, "s", stereo(voice(600, 31) + silence(4400), voice(5000, 32)))
+        late = {result.channel for result in worker.partials("s") if result.end_ms > 2500}
+        assert late == {1}
+        await worker.end("s")
+        await worker.over("s")

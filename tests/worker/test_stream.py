@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from streamscribe.core.audio import AudioFormat, Encoding, to_samples
-from streamscribe.core.errors import SequenceGap
+from streamscribe.core.errors import BadRequest, SequenceGap
 from streamscribe.core.ids import SessionId
 from streamscribe.core.options import EndpointOptions, Mode, SessionOptions, Task
 from streamscribe.core.records import (
@@ -243,6 +243,22 @@ async def test_a_record_that_is_missing_fails_the_session() -> None:
         last = await worker.over("s")
         assert isinstance(last, Failed)
         assert isinstance(last.error, SequenceGap)
+
+
+class _EnglishOnly(FakeRecognizer):
+    """The fake, which knows one language."""
+
+    def check_language(self, code: str) -> None:
+        if code != "en":
+            raise BadRequest("language is not one that this model knows", field="language")
+
+
+async def test_a_language_that_the_model_does_not_know_is_told_before_any_audio() -> None:
+    async with rig(fake_models(_EnglishOnly())) as worker:
+        await worker.open("s", SessionOptions(language="xx"))
+        last = await worker.over("s")
+        assert isinstance(last, Failed)
+        assert last.error.field == "language"
 
 
 async def test_a_session_without_audio_finishes() -> None:

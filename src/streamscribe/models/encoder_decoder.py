@@ -20,6 +20,10 @@ class EncoderDecoderRecognizer(Generic[Features, Encoded]):
         """The longest segment that the engine takes."""
         return self._engine.max_samples
 
+    def check_language(self, code: str) -> None:
+        """Raises BadRequest for a language tag that it does not know; from any thread."""
+        self._engine.check_language(code)
+
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch."""
         encoded = self._engine.encode([self._engine.features(request) for request in batch])

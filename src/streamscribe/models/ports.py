@@ -111,6 +111,10 @@ class SegmentRecognizer(Protocol):
         """The longest segment that it takes."""
         ...
 
+    def check_language(self, code: str) -> None:
+        """Raises BadRequest for a language tag that it does not know; from any thread."""
+        ...
+
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch."""
         ...
@@ -122,6 +126,10 @@ class EncoderDecoder(Protocol[Features, Encoded]):
     @property
     def max_samples(self) -> int:
         """The longest segment that it takes."""
+        ...
+
+    def check_language(self, code: str) -> None:
+        """Raises BadRequest for a language tag that it does not know; from any thread."""
         ...
 
     def features(self, request: SegmentRequest) -> Features:

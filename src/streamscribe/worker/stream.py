@@ -35,11 +35,14 @@ class Stream:
     """Hears a session's audio block by block, channel after channel, so that packet sizes change nothing (law 4).
 
     `tasks` owns its decodes: leaving the group waits for the last final, and one that fails ends the stream. What is
-    in memory is bounded by the longest segment, and one more for each pending final (law 7).
+    in memory is bounded by the longest segment, and one more for each pending final (law 7). Raises BadRequest for a
+    language that the model does not know.
     """
 
     def __init__(self, opened: SessionOpened, tools: StreamTools, tasks: asyncio.TaskGroup, emit: Emit) -> None:
         options = opened.options
+        if options.language is not None:  # told at once, not at the first final
+            tools.models.recognizer.check_language(options.language)
         self.ended = False
         self.channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
         self._session_id = opened.session_id

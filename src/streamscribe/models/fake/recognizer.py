@@ -34,6 +34,9 @@ class FakeRecognizer:
         """Whisper's window, so that the platform cuts alike."""
         return to_samples(30_000)
 
+    def check_language(self, code: str) -> None:
+        """Knows all of them."""
+
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis each: a word for each window, with the window's times."""
         if self._cost_s and batch:

@@ -1,8 +1,9 @@
 """Whisper on CTranslate2: the engine behind the `EncoderDecoder` port.
 
-Its encoder reads only as much as there is audio and a second of silence, at a fraction of the cost of 30 s. Alone that
-makes the decoder loop, for it was never shown such short windows: so before decoding, the encoding of silence is
-put behind, up to the 30 s that it knows. docs/experiments/whisper-frames.md has the figures.
+Its encoder reads only as much as there is audio and three seconds of silence, at a fraction of the cost of 30 s. Alone
+that makes the decoder loop, for it was never shown such short windows: so before decoding, the encoding of silence is
+put behind, up to the 30 s that it knows. A final that the model is not sure of is listened to again in a full window.
+docs/experiments/whisper-frames.md has the figures.
 """
 
 import itertools
@@ -29,8 +30,13 @@ Encoding = npt.NDArray[np.float32]
 """Encoder output of one segment, as (positions of 20 ms, width); shorter than 30 s, without the silence behind."""
 
 _POSITIONS = MAX_FRAMES // 2
-_SILENCE_LEVEL = -0.75
+_SILENCE_LEVEL = -0.625
 """What silence after speech of usual loudness is in a log-mel spectrogram (its maximum less 8, scaled)."""
+
+_TAIL_FRAMES = 3 * FRAMES_PER_SECOND
+_SURE = 0.65
+"""Confidence from which a short window's text is as right as the full one's; telephone prompts lie above, most noise,
+single words and digits below."""
 
 _BEAM = 5
 _TEXT_POSITIONS = 448
@@ -67,6 +73,10 @@ class _Job:
         return guards.is_degenerate(self.tokens, self.text, self.limit)
 
     @property
+    def unsure(self) -> bool:
+        return self.astray or self.confidence < _SURE
+
+    @property
     def doubtful(self) -> bool:
         return self.astray or guards.is_unlikely(self.log_probability)
 
@@ -88,16 +98,20 @@ class WhisperModel:
         """30 s: Whisper's window."""
         return 30 * SAMPLE_RATE
 
+    def check_language(self, code: str) -> None:
+        """Raises BadRequest for a language tag that it does not know; from any thread."""
+        self._vocabulary.language(code)
+
     def features(self, request: SegmentRequest) -> Mel:
-        """The log-mel spectrogram of the segment and at least a second of silence, in whole seconds.
+        """The log-mel spectrogram of the segment and three to four seconds of silence, in whole seconds.
 
         Raises AudioTooLong for more than `max_samples`.
         """
         size = len(request.samples)
         if size > self.max_samples:
             raise AudioTooLong("a segment is longer than 30 s")
-        seconds = -(-(size + SAMPLE_RATE) // SAMPLE_RATE)
-        return log_mel(request.samples, min(MAX_FRAMES, seconds * FRAMES_PER_SECOND), self._model.n_mels)
+        frames = -(-size // SAMPLE_RATE) * FRAMES_PER_SECOND + _TAIL_FRAMES
+        return log_mel(request.samples, min(MAX_FRAMES, frames), self._model.n_mels)
 
     def encode(self, batch: Sequence[Mel]) -> list[Encoding]:
         """The encoder's output, one each; segments of equal length share a pass."""
@@ -116,11 +130,10 @@ class WhisperModel:
         heard = [job for job in jobs if not guards.is_silent(job.request.samples)]
         self._recognise_languages([job for job in heard if not job.language])
         for job in heard:
-            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
             job.prompt = self._vocabulary.task_prompt(job.language, job.request.task)
             job.limit = guards.token_limit(job.request.samples)
-        self._unbias([job for job in heard if job.hotwords])
-        self._generate(heard)
+        self._listen(heard)
+        self._listen_again([job for job in heard if job.unsure and not job.request.draft])
         spoken = [job for job in heard if not (job.doubtful and guards.is_no_speech(job.no_speech))]
         self._repair([job for job in spoken if job.astray])
         hypotheses = [Hypothesis("", job.request.language) for job in jobs]
@@ -135,6 +148,20 @@ class WhisperModel:
             ranked = self._model.detect_language(self._padded(jobs))
             for job, ranking in zip(jobs, ranked, strict=True):
                 job.language = ranking[0][0][2:-2]
+
+    def _listen(self, jobs: Sequence[_Job]) -> None:
+        """Decodes, with hot words where somebody speaks."""
+        for job in jobs:
+            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
+        self._unbias([job for job in jobs if job.hotwords])
+        self._generate(jobs)
+
+    def _listen_again(self, jobs: Sequence[_Job]) -> None:
+        """Decodes from an encoding of the full window, which is what Whisper knows best."""
+        mels = [log_mel(job.request.samples, MAX_FRAMES, self._model.n_mels) for job in jobs]
+        for job, encoding in zip(jobs, self.encode(mels), strict=True):
+            job.encoding = encoding
+        self._listen(jobs)
 
     def _unbias(self, jobs: Sequence[_Job]) -> None:
         """Takes the hot words from jobs in which nobody speaks: the model would hear them in any noise."""
