@@ -39,10 +39,11 @@ demo: models ## start the server, stream a recording into it, print what it hear
 serve: models ## leave the server running, with a page at http://localhost:8000
 	@$(BIN)/streamscribe serve $(ARGS)
 
-bench: models ## measure accuracy and the gateway against the bars of the issues
+bench: models ## measure accuracy, the gateway and silence against the bars of the issues
 	@$(BIN)/streamscribe models pull telephone-prompts
 	@$(BIN)/streamscribe bench accuracy --prompts 60 --check
 	@$(BIN)/streamscribe bench gateway --check
+	@$(BIN)/streamscribe bench silence --check
 
 format: $(STAMP) ## format the code
 	@$(BIN)/ruff check --fix --quiet .

@@ -1,17 +1,20 @@
 """Every command of the READMEs, run as a reader would, in order."""
 
+import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
+import wave
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from streamscribe.audio.decode import DecodeLimits, decode
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -27,11 +30,22 @@ def blocks(readme: str) -> list[tuple[str, str]]:
 @pytest.fixture
 def checkout(tmp_path: Path, recordings: dict[str, Path]) -> Path:
     """A folder that looks like a checkout with the reader's own recording in it."""
-    for entry in (*ROOT.glob("*"), ROOT / ".venv"):
+    for entry in {*ROOT.glob("*"), ROOT / ".venv"}:
         if entry.exists() and entry.name not in ("recording.wav", "tenants.yaml"):
             (tmp_path / entry.name).symlink_to(entry)
-    shutil.copy(recordings["en/quick_brown_fox.wav"], tmp_path / "recording.wav")
+    _write_pcm(recordings["en/quick_brown_fox.wav"], tmp_path / "recording.wav")
     return tmp_path
+
+
+def _write_pcm(source: Path, target: Path) -> None:
+    """16 kHz, 16 bits, one channel: what the simplest client takes for granted."""
+
+    async def decoded() -> bytes:
+        return b"".join([block async for block in decode(source, DecodeLimits())])
+
+    with wave.open(str(target), "wb") as out:
+        out.setparams((1, 2, 16_000, 0, "NONE", ""))
+        out.writeframes(asyncio.run(decoded()))
 
 
 def environment() -> dict[str, str]:

@@ -6,7 +6,8 @@ dialect, session, bus and back, both kernels' and this process' delays included.
 set grows by from no session to all sessions streaming, after a first crowd has come and gone.
 
 The time is cut into windows, and each figure is the median of theirs: a neighbour on the machine that takes a core for
-a moment spoils a window, not the figure; what is slow half of the time does.
+a moment spoils a window, not the figure; what is slow half of the time does. `load_lag_p99_ms` says how late this
+process sent its chunks: where it is near the latencies, the machine was too busy to measure them.
 """
 
 import asyncio
@@ -58,14 +59,16 @@ def _allow_files(wanted: int) -> None:
 
 async def _measure(server: RunningServer, count: int, seconds: float) -> dict[str, float]:
     latencies = Latencies()
-    async with _crowd(server, count, latencies):
+    async with _crowd(server, count, latencies, []):
         await asyncio.sleep(SETTLE_S)
     idle_bytes = server.memory_bytes()
     windows: list[list[float]] = []
     cores: list[float] = []
-    async with _crowd(server, count, latencies):
+    lags_s: list[float] = []
+    async with _crowd(server, count, latencies, lags_s):
         await asyncio.sleep(SETTLE_S)
         latencies.take()
+        lags_s.clear()
         for _ in range(WINDOWS):
             cpu_before_s, began = server.cpu_s, perf_counter()
             await asyncio.sleep(seconds / WINDOWS)
@@ -79,17 +82,18 @@ async def _measure(server: RunningServer, count: int, seconds: float) -> dict[st
         "cores": median(cores),
         "memory_per_connection_kib": (streaming_bytes - idle_bytes) / count / 1024,
         "lost_sessions": float(latencies.lost),
+        "load_lag_p99_ms": _quantile_ms(sorted(lags_s), 0.99),
     }
 
 
 @asynccontextmanager
-async def _crowd(server: RunningServer, count: int, latencies: Latencies) -> AsyncIterator[None]:
+async def _crowd(server: RunningServer, count: int, latencies: Latencies, lags_s: list[float]) -> AsyncIterator[None]:
     """So many sessions that speak while the block runs, evenly spread over the length of a chunk."""
     sessions = []
     for _ in range(count):
         sessions.append(await open_session(server.address.websocket, latencies))
         await asyncio.sleep(1 / OPENED_PER_S)
-    speaking = asyncio.create_task(_speak(sessions))
+    speaking = asyncio.create_task(_speak(sessions, lags_s))
     try:
         yield
     finally:
@@ -99,13 +103,15 @@ async def _crowd(server: RunningServer, count: int, latencies: Latencies) -> Asy
         await asyncio.wait({session.closed for session in sessions}, timeout=CLOSE_TIMEOUT_S)
 
 
-async def _speak(sessions: Sequence[LoadSession]) -> None:
+async def _speak(sessions: Sequence[LoadSession], lags_s: list[float]) -> None:
+    """Sends chunks in time until cancelled; `lags_s` gets how late each was all the same."""
     voices = [_tone(number) for number in range(min(len(sessions), DISTINCT_VOICES))]
     due = perf_counter()
     for session, voice in zip(cycle(sessions), cycle(voices), strict=False):
         due += CHUNK_S / len(sessions)
         if (wait_s := due - perf_counter()) > MIN_SLEEP_S:
             await asyncio.sleep(wait_s)
+        lags_s.append(max(0.0, perf_counter() - due))
         session.send(voice)
 
 

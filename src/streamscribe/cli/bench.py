@@ -118,7 +118,12 @@ def _show(report: "Report", *, as_json: bool, check: bool) -> None:
         for name, value in report.figures.items():
             bar = bars.get(name)
             verdict = f"{bar.op} {bar.bar:g} {'✓' if bar.holds else '✗'}" if bar else ""
-            table.add_row(name, f"{value:,.4g}", verdict, style="red" if bar and not bar.holds else None)
+            table.add_row(
+                name,
+                f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
+                verdict,
+                style="red" if bar and not bar.holds else None,
+            )
         out.print(table)
     if check and not report.holds:
         raise typer.Exit(Exit.FAILED)

@@ -8,10 +8,13 @@ from rich.table import Table
 
 from streamscribe.cli.options import JsonOption
 from streamscribe.cli.output import err, fail, out, print_json
-from streamscribe.control.keys import list_keys, new_key, revoke_key
-from streamscribe.store.keys import KeyFileError
 
-app = typer.Typer(name="keys", help="API keys of tenants; only their MACs are kept.", no_args_is_help=True)
+app = typer.Typer(
+    name="keys",
+    help="API keys of tenants; only their MACs are kept.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
 
 FileOption = Annotated[Path, typer.Option("--file", help="The tenants file (gateway.tenants_file).")]
 DEFAULT_FILE = Path("tenants.yaml")
@@ -26,7 +29,16 @@ def new(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key for TENANT and show it, once."""
+    """Make a key for TENANT and show it, once.
+
+    Examples:
+
+        streamscribe keys new acme
+        streamscribe keys new acme --file tenants.yaml --max-sessions 50
+    """
+    from streamscribe.control.keys import new_key
+    from streamscribe.store.keys import KeyFileError
+
     try:
         key = new_key(file, tenant, max_sessions=max_sessions)
     except (KeyFileError, ValueError, OSError) as error:
@@ -40,7 +52,15 @@ def new(
 
 @app.command("list")
 def list_(file: FileOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
-    """List the keys' ids, tenants and quotas."""
+    """List the keys' ids, tenants and quotas.
+
+    Examples:
+
+        streamscribe keys list
+    """
+    from streamscribe.control.keys import list_keys
+    from streamscribe.store.keys import KeyFileError
+
     try:
         keys = list_keys(file)
     except KeyFileError as error:
@@ -56,11 +76,24 @@ def list_(file: FileOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
 
 @app.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="As `keys list` shows it.")], file: FileOption = DEFAULT_FILE
+    key_id: Annotated[str, typer.Argument(help="As `keys list` shows it.")],
+    file: FileOption = DEFAULT_FILE,
+    as_json: JsonOption = False,
 ) -> None:
-    """Revoke a key; a running server refuses it within seconds."""
+    """Revoke a key; a running server refuses it within seconds.
+
+    Examples:
+
+        streamscribe keys revoke 63749f9df81f
+    """
+    from streamscribe.control.keys import revoke_key
+    from streamscribe.store.keys import KeyFileError
+
     try:
         tenant = revoke_key(file, key_id)
     except (KeyFileError, OSError) as error:
         fail(str(error))
+    if as_json:
+        print_json({"key_id": key_id, "tenant": tenant})
+        return
     out.print(f"revoked {key_id} of {tenant}", markup=False)
