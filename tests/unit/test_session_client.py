@@ -287,3 +287,10 @@ def test_after_the_release_every_event_yields_nothing() -> None:
     for event in (Audio(b"x"), Ping(), Durable(5), ConnectionLost(), Finished(SESSION, 0)):
         assert session(event) == []
     assert session.session.next_timer() is None
+
+
+def test_control_messages_are_paced_too() -> None:
+    session = Driver().stream()
+    paced = [effect for _ in range(200) for effect in session(Ping()) if isinstance(effect, Pace)]
+    assert paced
+    assert paced[-1].until > session.now

@@ -23,6 +23,9 @@ from streamscribe.core.records import (
 )
 from streamscribe.core.session_io import Effect, Pace, Publish, Send, SessionIdentity, SessionLimits
 
+CONTROL_CHUNKS = 20
+"""What a control message costs of the chunk rate: it may carry many hot words, and each flush a final."""
+
 SLOW_DOWN_INTERVAL_S = 1.0
 """Shortest time between two `slow_down`; each chunk beyond the rate pauses the reading all the same."""
 
@@ -105,6 +108,14 @@ class Uplink:
             return taken
         self._received_bytes += size_bytes
         return self._publish(taken) + pause
+
+    def control(self, now: float) -> list[Effect]:
+        """How long to pause after a message that is no audio: it is paced as `CONTROL_CHUNKS` chunks are."""
+        until = self._chunk_rate.admit(CONTROL_CHUNKS, now)
+        if until is None or until <= now:
+            return []
+        self._paused_until = max(self._paused_until, until)
+        return [Pace(until)]
 
     def _pause(self, size_bytes: int, now: float) -> list[Effect] | None:
         by_audio = self._audio_rate.admit(size_bytes / self._bytes_per_s, now)
