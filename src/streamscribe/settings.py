@@ -167,6 +167,8 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise SettingsError(f"setting {field}: there is none of this name; docs/settings.md has all") from None
         given = repr(first["input"])[:80]
         raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())} (given: {given})") from None
     except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:

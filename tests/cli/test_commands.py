@@ -30,7 +30,9 @@ FAKE = ("--profile", "fake")
 def test_help_has_examples_that_begin_with_the_command(command):
     shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "140"})
     assert shown.exit_code == 0
-    assert f"streamscribe {' '.join(command)}" in " ".join(shown.stdout.split("Examples:")[1].split())
+    examples = [line for line in shown.stdout.split("Examples:")[1].splitlines() if "streamscribe " in line]
+    assert f"streamscribe {' '.join(command)}" in examples[0]
+    assert all(line.count("streamscribe ") == 1 for line in examples), "one example a line"
 
 
 def test_the_root_names_every_command_and_the_exit_codes():
@@ -67,6 +69,17 @@ def test_missing_models_exit_3_with_the_command_to_type(run, command, tmp_path):
     assert (done.code, done.out) == (3, "")
     assert "type: streamscribe models pull --profile whisper" in done.err
     assert done.err.count("\n") == 1
+
+
+def test_a_taken_port_is_told_in_one_line_with_the_option_that_takes_another(run):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("serve", *FAKE, "--port", "0", "--funasr-port", str(port))
+    assert done.code == 2
+    assert done.err.endswith(
+        f"error: gateway.funasr_port: cannot listen on 127.0.0.1 port {port}: Address already in use; "
+        f"--funasr-port {port + 1} takes another\n"
+    )
 
 
 class TestDoctor:

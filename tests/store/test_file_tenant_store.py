@@ -117,6 +117,11 @@ def test_the_pepper_of_the_environment_is_used_and_none_is_written(file: Path, m
         store_of(file)
 
 
+def test_a_file_that_is_not_there_is_named_with_the_command_that_makes_it(file: Path) -> None:
+    with pytest.raises(KeyFileError, match=f"streamscribe keys new TENANT --file {file}"):
+        store_of(file)
+
+
 def test_a_pepper_that_others_can_read_or_that_is_missing_is_refused(file: Path) -> None:
     new_key(file, "acme")
     pepper_path(file).chmod(0o644)

@@ -71,6 +71,11 @@ def test_a_file_that_is_not_settings_is_one_line(content: str, tmp_path: Path) -
     assert "\n" not in str(caught.value)
 
 
+def test_a_setting_that_does_not_exist_is_told_as_that() -> None:
+    with pytest.raises(SettingsError, match=r"gateway\.prt: there is none of this name"):
+        load(overrides={"gateway.prt": 1})
+
+
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such file"):
         load(tmp_path / "missing.yaml")

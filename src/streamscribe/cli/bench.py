@@ -41,8 +41,10 @@ def accuracy(
 
     Examples:
 
-        streamscribe bench accuracy --prompts 60 --check
-        streamscribe bench accuracy --manifest recordings.jsonl --json
+    ```
+    streamscribe bench accuracy --prompts 60 --check
+    streamscribe bench accuracy --manifest recordings.jsonl --json
+    ```
     """
     settings = settings_from(None, None)
     require_models(settings, *(() if manifest else ("telephone-prompts",)))
@@ -64,8 +66,10 @@ def gateway(
 
     Examples:
 
-        streamscribe bench gateway --check
-        streamscribe bench gateway --sessions 1000 --seconds 60 --json
+    ```
+    streamscribe bench gateway --check
+    streamscribe bench gateway --sessions 1000 --seconds 60 --json
+    ```
     """
     from streamscribe.bench import gateway as bench
 
@@ -85,8 +89,10 @@ def silence(
 
     Examples:
 
-        streamscribe bench silence --check
-        streamscribe bench silence --minutes 60 --json
+    ```
+    streamscribe bench silence --check
+    streamscribe bench silence --minutes 60 --json
+    ```
     """
     settings = settings_from(None, None, model__profile=profile, observe__log_level="error")
     require_models(settings, *(() if settings.model.profile == "fake" else ("demo-recordings",)))

@@ -60,8 +60,10 @@ def demo(
 
     Examples:
 
-        streamscribe demo
-        streamscribe demo talk.mp3 --speed 2
+    ```
+    streamscribe demo
+    streamscribe demo talk.mp3 --speed 2
+    ```
     """
     from streamscribe.client.local_server import LocalServer
 

@@ -47,8 +47,10 @@ def doctor(
 
     Examples:
 
-        streamscribe doctor
-        streamscribe doctor --json --set gateway.port=8001
+    ```
+    streamscribe doctor
+    streamscribe doctor --json --set gateway.port=8001
+    ```
     """
     settings = settings_from(config, set_, model__profile=profile)
     with err.status("looking"):
@@ -122,7 +124,7 @@ def _port(settings: "Settings", field: str) -> Finding:
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        reason = error.strerror or str(error)
+        reason, _, _ = (error.strerror or str(error)).partition(" (while")  # what follows is the address again
         serve = f"streamscribe serve --{field.replace('_', '-')} {port + 1}"
         return Finding(name, False, f"{host}:{port}: {reason.lower()}", serve, needed=False)
     return Finding(name, True, f"{host}:{port} is free", needed=False)

@@ -33,8 +33,10 @@ def new(
 
     Examples:
 
-        streamscribe keys new acme
-        streamscribe keys new acme --file tenants.yaml --max-sessions 50
+    ```
+    streamscribe keys new acme
+    streamscribe keys new acme --file tenants.yaml --max-sessions 50
+    ```
     """
     from streamscribe.control.keys import new_key
     from streamscribe.store.keys import KeyFileError
@@ -56,7 +58,9 @@ def list_(file: FileOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
 
     Examples:
 
-        streamscribe keys list
+    ```
+    streamscribe keys list
+    ```
     """
     from streamscribe.control.keys import list_keys
     from streamscribe.store.keys import KeyFileError
@@ -84,7 +88,9 @@ def revoke(
 
     Examples:
 
-        streamscribe keys revoke 63749f9df81f
+    ```
+    streamscribe keys revoke 63749f9df81f
+    ```
     """
     from streamscribe.control.keys import revoke_key
     from streamscribe.store.keys import KeyFileError

@@ -33,8 +33,10 @@ def list_(directory: DirOption = None, json: JsonOption = False) -> None:
 
     Examples:
 
-        streamscribe models list
-        streamscribe models list --json
+    ```
+    streamscribe models list
+    streamscribe models list --json
+    ```
     """
     from streamscribe.models.registry import catalogue
 
@@ -71,8 +73,10 @@ def pull(
 
     Examples:
 
-        streamscribe models pull --profile whisper
-        streamscribe models pull fsmn-vad --from /media/usb/models
+    ```
+    streamscribe models pull --profile whisper
+    streamscribe models pull fsmn-vad --from /media/usb/models
+    ```
     """
     from streamscribe.models import registry
 
@@ -104,8 +108,10 @@ def verify(ids: IdsArgument = None, directory: DirOption = None, json: JsonOptio
 
     Examples:
 
-        streamscribe models verify
-        streamscribe models verify whisper-base
+    ```
+    streamscribe models verify
+    streamscribe models verify whisper-base
+    ```
     """
     from streamscribe.models import registry
 
@@ -133,7 +139,9 @@ def path(
 
     Examples:
 
-        ls "$(streamscribe models path demo-recordings)"
+    ```
+    ls "$(streamscribe models path demo-recordings)"
+    ```
     """
     from streamscribe.models import registry
 
@@ -155,7 +163,9 @@ def remove(
 
     Examples:
 
-        streamscribe models remove telephone-prompts
+    ```
+    streamscribe models remove telephone-prompts
+    ```
     """
     from streamscribe.models import registry
 

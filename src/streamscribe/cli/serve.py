@@ -43,9 +43,11 @@ def serve(
 
     Examples:
 
-        streamscribe serve
-        streamscribe serve --host 0.0.0.0 --tenants tenants.yaml
-        streamscribe serve --port 8001 --set limits.max_session_s=7200
+    ```
+    streamscribe serve
+    streamscribe serve --host 0.0.0.0 --tenants tenants.yaml
+    streamscribe serve --port 8001 --set limits.max_session_s=7200
+    ```
     """
     started_at = monotonic()
     settings = settings_from(

@@ -43,9 +43,11 @@ def stream(
 
     Examples:
 
-        streamscribe stream talk.mp3
-        streamscribe stream talk.mp3 --speed 0 --language en --hotword StreamScribe
-        streamscribe stream call.wav --url https://asr.example.com --json
+    ```
+    streamscribe stream talk.mp3
+    streamscribe stream talk.mp3 --speed 0 --language en --hotword StreamScribe
+    streamscribe stream call.wav --url https://asr.example.com --json
+    ```
     """
     from streamscribe.client.address import websocket_url
     from streamscribe.client.errors import ConnectionLost, ServerError

@@ -63,10 +63,12 @@ def transcribe(
 
     Examples:
 
-        streamscribe transcribe talk.mp3 --format srt
-        streamscribe transcribe calls/ --output-dir texts --language zh
-        streamscribe transcribe 'talks/*.m4a' --hotword StreamScribe --words --json
-        cat talk.wav | streamscribe transcribe -
+    ```
+    streamscribe transcribe talk.mp3 --format srt
+    streamscribe transcribe calls/ --output-dir texts --language zh
+    streamscribe transcribe 'talks/*.m4a' --hotword StreamScribe --words --json
+    cat talk.wav | streamscribe transcribe -
+    ```
     """
     from streamscribe.core.errors import BadRequest
     from streamscribe.core.hotwords import parse_hotwords

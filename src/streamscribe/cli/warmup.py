@@ -18,8 +18,10 @@ def warmup(
 
     Examples:
 
-        streamscribe warmup
-        streamscribe warmup --json --set model.threads=4
+    ```
+    streamscribe warmup
+    streamscribe warmup --json --set model.threads=4
+    ```
     """
     settings = settings_from(config, set_, model__profile=profile)
     require_models(settings)

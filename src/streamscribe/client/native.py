@@ -296,7 +296,10 @@ async def _greeting(socket: ClientConnection) -> ConnectedMessage:
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             first = decode_server_message(await socket.recv())
-    except (ConnectionClosed, TimeoutError, ValueError) as error:
+    except TimeoutError:
+        # Without its cause: to callers an OSError beneath means that nothing listens there.
+        raise ConnectionLost("what answers there does not greet as StreamScribe's native WebSocket does") from None
+    except (ConnectionClosed, ValueError) as error:
         raise ConnectionLost("no greeting from the server") from error
     if isinstance(first, ErrorMessage):
         raise ServerError(first)

@@ -35,8 +35,8 @@ def check_exposure(settings: Settings) -> None:
     gateway = settings.gateway
     if gateway.tenants_file is None and not gateway.no_auth and not is_loopback(gateway.host):
         raise SettingsError(
-            f"gateway.host is {gateway.host}, not loopback: set gateway.tenants_file, or serve without keys "
-            "by gateway.no_auth (--no-auth)"
+            f"gateway.host is {gateway.host}, not loopback: name a file of keys by gateway.tenants_file (--tenants; "
+            "streamscribe keys new makes one), or serve without keys by gateway.no_auth (--no-auth)"
         )
     if gateway.tenants_file is not None and gateway.no_auth:
         raise SettingsError("gateway.no_auth and gateway.tenants_file exclude each other")

@@ -1,6 +1,7 @@
 """Listens: one uvicorn server per port, all in this event loop, with no signal handlers and no access log."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -139,8 +140,11 @@ def _bind(binding: Binding) -> socket.socket:
     try:
         bound = socket.create_server((binding.host, binding.port), family=family, backlog=BACKLOG)
     except OSError as error:
+        reason, _, _ = (error.strerror or str(error)).partition(" (while")  # what follows is the address again
+        flag = binding.field.removeprefix("gateway.").replace("_", "-")
+        hint = f"; --{flag} {binding.port + 1} takes another" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
-            f"{binding.field}: cannot listen on {binding.host} port {binding.port}: {error.strerror}"
+            f"{binding.field}: cannot listen on {binding.host} port {binding.port}: {reason}{hint}"
         ) from None
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
     return bound

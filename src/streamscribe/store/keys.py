@@ -51,7 +51,7 @@ def read_pepper(tenants_file: Path) -> bytes:
                     raise KeyFileError(f"{path} must be readable by its owner only (chmod 600)")
                 pepper = file.read().strip()
         except OSError as error:
-            raise KeyFileError(f"{path}: {error.strerror}; or set {PEPPER_VARIABLE}") from None
+            raise KeyFileError(f"{path}: {error.strerror}; restore it, or set {PEPPER_VARIABLE}") from None
     if len(pepper) < MIN_PEPPER_CHARS:
         raise KeyFileError(f"the pepper must have at least {MIN_PEPPER_CHARS} characters")
     return pepper.encode()

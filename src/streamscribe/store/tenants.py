@@ -53,7 +53,7 @@ def read_tenants(path: Path) -> TenantsFile:
         for tenant in parsed.tenants:
             TenantId(tenant)
     except OSError as error:
-        raise KeyFileError(f"{path}: {error.strerror}") from None
+        raise _unreadable(path, error) from None
     except yaml.YAMLError:
         raise KeyFileError(f"{path} is not valid YAML") from None
     except ValidationError as error:
@@ -77,8 +77,8 @@ class FileTenantStore:
         """Raises KeyFileError where the file or its pepper cannot be used."""
         self._path = path
         self._default_max_sessions = default_max_sessions
-        self._pepper = read_pepper(path)
         self._stamp = _stamp(path)
+        self._pepper = read_pepper(path)
         self._keys = self._read()
 
     def authenticate(self, key: str) -> Tenant | None:
@@ -116,5 +116,10 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     try:
         status = os.stat(path)
     except OSError as error:
-        raise KeyFileError(f"{path}: {error.strerror}") from None
+        raise _unreadable(path, error) from None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _unreadable(path: Path, error: OSError) -> KeyFileError:
+    hint = f"; make it by: streamscribe keys new TENANT --file {path}" if isinstance(error, FileNotFoundError) else ""
+    return KeyFileError(f"{path}: {error.strerror}{hint}")
