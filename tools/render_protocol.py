@@ -38,8 +38,9 @@ def errors() -> str:
 
 def _tree(root: type[StreamScribeError]) -> Iterator[type[StreamScribeError]]:
     for error in root.__subclasses__():
-        yield error
-        yield from _tree(error)
+        if error.__module__ == StreamScribeError.__module__:  # others are special cases of these, and may be imported
+            yield error
+            yield from _tree(error)
 
 
 PARTS = {"stages": diagram, "errors": errors}

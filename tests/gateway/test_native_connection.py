@@ -10,6 +10,7 @@ from websockets.typing import Subprotocol
 
 from streamscribe.settings import LimitSettings
 from streamscribe.wire.frames import pack_frame
+from tests.gateway.raw import BINARY, TEXT, frame, raw_socket
 from tests.gateway.rig import Gateway, closing, running, told
 
 CHUNK = bytes([7]) + bytes(319)
@@ -43,6 +44,12 @@ async def detached(gateway: Gateway, session_id: str) -> None:
         await asyncio.sleep(0.001)
 
 
+async def forgotten(gateway: Gateway) -> None:
+    """Returns when no session is left."""
+    async with asyncio.timeout(5):
+        await gateway.hub.wait_empty()
+
+
 async def test_the_simple_client_sends_audio_and_end_and_gets_its_finals_then_1000() -> None:
     async with running() as gateway, gateway.connect() as socket:
         connected = await told(socket, "connected")
@@ -53,7 +60,7 @@ async def test_the_simple_client_sends_audio_and_end_and_gets_its_finals_then_10
         await socket.send(END)
         await told(socket, "closed")
         assert await closing(socket) == (1000, "")
-        assert len(gateway.hub) == 0
+        await forgotten(gateway)
 
 
 async def test_sequenced_chunks_are_acknowledged_once_they_are_published() -> None:
@@ -118,6 +125,22 @@ async def test_a_lost_connection_is_resumed_without_a_lost_or_doubled_final() ->
             await again.send(END)
             assert (await closing(again))[0] == 1000
         assert len(gateway.worker.opened()) == 1
+
+
+async def test_last_words_that_a_broken_connection_took_are_told_again() -> None:
+    async with running() as gateway:
+        async with raw_socket(gateway.port) as deaf:
+            connected = json.loads((await deaf.receive())[1])
+            await deaf.send(frame(BINARY, CHUNK) + frame(TEXT, END.encode()))
+            assert await deaf.close_code() == 1000  # the network gave the frames to us, and to no client
+            deaf.writer.transport.abort()
+        async with gateway.connect(f"/ws/asr?session_id={connected['session_id']}") as socket:
+            await socket.send(resume(connected))
+            await told(socket, "resumed")
+            assert (await told(socket, "result"))["text"] == "7"
+            await told(socket, "closed")
+            assert await closing(socket) == (1000, "")
+        await forgotten(gateway)
 
 
 async def test_resume_as_first_message_gives_the_fresh_session_back_and_takes_the_old_one() -> None:

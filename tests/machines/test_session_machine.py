@@ -25,6 +25,7 @@ from streamscribe.core.results import Result
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
+    Delivered,
     Disconnect,
     Durable,
     Effect,
@@ -78,15 +79,18 @@ class Client:
 
 
 class SessionMachine(RuleBasedStateMachine):
-    @initialize(sequenced=st.booleans(), live=st.booleans(), window=st.sampled_from([0, 3]))
-    def open(self, sequenced: bool, live: bool, window: int) -> None:
+    @initialize(sequenced=st.booleans(), live=st.booleans(), window=st.sampled_from([0, 3]), lingers=st.booleans())
+    def open(self, sequenced: bool, live: bool, window: int, lingers: bool) -> None:
         self.driver = Driver(
             SessionOptions(sequenced=sequenced, live=live),
+            lingers=lingers,
             reorder_window=window,
             replay_bytes=2**20,
             max_session_s=1000.0,
         )
         self.sequenced = sequenced
+        self.lingers = lingers
+        self.lost_its_last_words = False
         self.client = Client()
         self.worker_version = 0
         self.reference: dict[int, Result] = {}
@@ -117,6 +121,7 @@ class SessionMachine(RuleBasedStateMachine):
                 case Disconnect():
                     assert self.connected
                     self.connected = False
+                    self.lost_its_last_words = self.worker_done
                 case Release():
                     self.released += 1
                 case Pace(until=until):
@@ -248,8 +253,9 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.released and self.published)
     @rule(undelivered=st.integers(0, 6))
     def client_resumes(self, undelivered: int) -> None:
-        if self.connected:  # it gave up a connection that we believe to be open
+        if self.connected or self.lost_its_last_words:  # it gave up a connection that we believe to be good
             self.client.lose_the_last(undelivered)
+        self.lost_its_last_words = False
         self.connected = True
         effects = self.handle(ConnectionResumed(self.client.last_version, self.client.last_ack))
         resumed = effects[0]
@@ -258,6 +264,15 @@ class SessionMachine(RuleBasedStateMachine):
             assert resumed.message.next_sequence == len(self.audio)
         else:
             assert self.released
+        if self.lost_its_last_words:
+            assert self.client.segments == self.reference, "law 3: what a broken connection took is told again"
+
+    @precondition(lambda self: self.released == 0 and not self.connected)
+    @rule()
+    def client_answers_the_close(self) -> None:
+        done = self.worker_done
+        self.handle(Delivered())
+        assert bool(self.released) == done
 
     @precondition(lambda self: not self.released)
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
@@ -323,6 +338,8 @@ class SessionMachine(RuleBasedStateMachine):
             effects = self.handle(Finished(SESSION, 0))
             last = [effect.message for effect in effects if isinstance(effect, Send)][-1]
             assert isinstance(last, Closed | ErrorSent)
+            assert bool(self.released) != self.lingers
+            self.handle(Delivered())
         assert self.client.segments == self.reference
         assert self.released == 1
 

@@ -39,9 +39,9 @@ T = TypeVar("T")
 class Driver:
     """Drives one session as a shell would, but by hand; checks its equations after each event."""
 
-    def __init__(self, options: SessionOptions = FILE, **limits: Any) -> None:
+    def __init__(self, options: SessionOptions = FILE, *, lingers: bool = False, **limits: Any) -> None:
         self.now = 0.0
-        self.session = Session(IDENTITY, replace(LIMITS, **limits), options, now=0.0)
+        self.session = Session(IDENTITY, replace(LIMITS, **limits), options, now=0.0, lingers=lingers)
         self.greeting = self.session.open(0.0)
 
     def __call__(self, event: SessionEvent, *, at: float | None = None) -> list[Effect]:

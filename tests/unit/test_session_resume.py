@@ -20,6 +20,7 @@ from streamscribe.core.records import AudioChunk, AudioEnded, Failed, Finished, 
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
+    Delivered,
     Disconnect,
     Durable,
     GoingAway,
@@ -110,6 +111,34 @@ def test_finals_that_came_while_the_client_was_away_are_fetched_and_then_the_ses
     assert versions(effects) == [1]
     assert sent(effects)[-1] == Closed("end", 10)
     assert effects[-2:] == [Disconnect(None), Release()]
+
+
+def test_last_words_that_a_broken_connection_took_can_be_had_again() -> None:
+    session = Driver(lingers=True).stream()
+    session(End())
+    session(recognised(1, final=True))
+    last_words = [Send(Closed("end", 10)), Disconnect(None)]
+    assert session(Finished(SESSION, 10)) == last_words
+    effects = session(BACK, at=14.0)
+    assert versions(effects) == [1]
+    assert effects[-2:] == last_words
+    assert session(Delivered()) == [Release()]
+
+
+def test_a_client_that_never_answers_the_close_is_waited_for_as_long_as_one_that_is_lost() -> None:
+    session = Driver(lingers=True).stream()
+    session(End())
+    session(Finished(SESSION, 10), at=1.0)
+    assert session(Tick(), at=15.9) == []
+    assert session(Tick(), at=16.0) == [Release()]
+
+
+def test_an_answer_to_the_close_of_a_session_that_goes_on_changes_nothing() -> None:
+    session = Driver(lingers=True).stream()
+    assert session(Delivered()) == []
+    session(ConnectionLost())
+    assert session(Delivered()) == []
+    assert sent(session(BACK)) != []
 
 
 def test_a_failure_while_the_client_was_away_is_told_when_it_comes_back() -> None:

@@ -34,6 +34,7 @@ from streamscribe.core.results import Result
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
+    Delivered,
     Disconnect,
     Durable,
     Effect,
@@ -57,11 +58,22 @@ HEARTBEAT_INTERVAL_S = 1.0
 
 
 class Session:
-    """A session from its greeting to its release; `options` hold unless a `Start` brings others."""
+    """A session from its greeting to its release; `options` hold unless a `Start` brings others.
+
+    One that `lingers` is kept after its last words for a client that may have lost them: until `Delivered`, or for
+    the resume window.
+    """
 
     def __init__(
-        self, identity: SessionIdentity, limits: SessionLimits, options: SessionOptions, *, now: float
+        self,
+        identity: SessionIdentity,
+        limits: SessionLimits,
+        options: SessionOptions,
+        *,
+        now: float,
+        lingers: bool = False,
     ) -> None:
+        self._lingers = lingers
         self._identity = identity
         self._limits = limits
         self._stage = Stage.CREATED
@@ -111,7 +123,10 @@ class Session:
             if self._stage is Stage.DETACHED:  # the last words of a connection that has been given up
                 return []
             self._timers.heard_at = now
-            return self._hear(event, now)
+            effects = self._hear(event, now)
+            if isinstance(event, m.Audio) or Release() in effects:
+                return effects
+            return effects + self._uplink.control(now)
         if isinstance(event, r.WorkerEvent):
             self._timers.progress_at = now
             return self._learn(event, now)
@@ -190,7 +205,9 @@ class Session:
             return self._break_off(self._uplink.gap(), now)
         self._closing_error = error
         if self._stage is Stage.CREATED:
-            return self._close(Step.END, audio_ms=0)
+            effects = self._last_words(audio_ms=0)
+            self._go(Step.END)
+            return [*effects, Release()]
         self._ended = True
         self._told_late_audio = error is not None
         self._timers.progress_at = now
@@ -213,7 +230,7 @@ class Session:
                 return self._tell(m.FlushDone(marker))
             case r.Finished() | r.Failed():
                 self._outcome = event
-                return self._conclude(event)
+                return self._conclude(event, now)
         assert_never(event)
 
     def _heartbeat(self, processed_ms: int, now: float) -> list[Effect]:
@@ -222,7 +239,7 @@ class Session:
         self._heartbeat_at = now
         return self._tell(m.Heartbeat(self._uplink.received_ms, processed_ms))
 
-    def _conclude(self, outcome: r.Finished | r.Failed) -> list[Effect]:
+    def _conclude(self, outcome: r.Finished | r.Failed, now: float) -> list[Effect]:
         """The worker is done, well or badly; a client that is away is told when it comes back."""
         if self._stage is Stage.DETACHED:
             self._go(Step.FINISH)
@@ -231,7 +248,10 @@ class Session:
             return self._fail(outcome.error)
         if not self._ended:
             return self._fail(InternalError())
-        return self._close(Step.FINISH, outcome.audio_ms)
+        self._timers.lost_at = now
+        self._go(Step.FINISH)
+        effects = self._last_words(outcome.audio_ms)
+        return effects if self._lingers else effects + self._delivered()
 
     # What the shell tells.
 
@@ -247,6 +267,8 @@ class Session:
                 return self._lose(now)
             case ConnectionResumed():
                 return self._resume(event, now)
+            case Delivered():
+                return self._delivered()
             case GoingAway(deadline_ms=deadline_ms, retry_after_ms=retry_after_ms):
                 return self._tell(m.GoAway(deadline_ms, retry_after_ms))
             case Stopped(error=error) if self._stage is not Stage.DETACHED:
@@ -273,7 +295,7 @@ class Session:
         resumed = m.Resumed(self._identity.session_id, self._uplink.next_sequence, event.last_version)
         effects: list[Effect] = [Send(resumed), *self._uplink.ack()]
         effects += [Send(self._sent(result)) for result in missed]
-        return effects if self._outcome is None else effects + self._conclude(self._outcome)
+        return effects if self._outcome is None else effects + self._conclude(self._outcome, now)
 
     # The ways out.
 
@@ -281,21 +303,24 @@ class Session:
         """Closes the connection but not the session: after a resume the client sends from what is missing."""
         return [Send(m.ErrorSent(gap)), Disconnect(gap), *self._lose(now)]
 
-    def _close(self, step: Step, audio_ms: int) -> list[Effect]:
-        """Everything is delivered."""
+    def _last_words(self, audio_ms: int) -> list[Effect]:
+        """Everything was sent."""
         error = self._closing_error
-        last = m.Closed("end", audio_ms) if error is None else m.ErrorSent(error)
-        return self._leave(step, last, error)
+        return [Send(m.Closed("end", audio_ms) if error is None else m.ErrorSent(error)), Disconnect(error)]
+
+    def _delivered(self) -> list[Effect]:
+        """Everything has arrived."""
+        if self._stage is not Stage.DETACHED or self._outcome is None:
+            return []
+        self._go(Step.DELIVER)
+        return [Release()]
 
     def _fail(self, error: StreamScribeError) -> list[Effect]:
         """Ends the session where it stands."""
-        return self._leave(Step.CLOSE, m.ErrorSent(error), error)
-
-    def _leave(self, step: Step, last: m.ServerMessage, error: StreamScribeError | None) -> list[Effect]:
-        effects: list[Effect] = [] if self._stage is Stage.DETACHED else [Send(last), Disconnect(error)]
+        effects: list[Effect] = [] if self._stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
         if self._uplink.begun and self._outcome is None:
             effects.append(self._uplink.abandon())
-        self._go(step)
+        self._go(Step.CLOSE)
         return [*effects, Release()]
 
     def _go(self, step: Step) -> None:

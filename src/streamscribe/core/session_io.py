@@ -59,6 +59,11 @@ class ConnectionResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Delivered:
+    """The client has answered the close of a session that is done: it has everything."""
+
+
+@dataclass(frozen=True, slots=True)
 class GoingAway:
     """This process will end; the client should be told."""
 
@@ -88,7 +93,7 @@ class Tick:
 SessionMessage = Audio | Start | Flush | Update | Ping | End | Invalid
 """What a client may say within a session; the usual first, as it is the order in which they are told apart."""
 
-ShellEvent = Durable | ConnectionLost | ConnectionResumed | GoingAway | Stopped | Killed | Tick
+ShellEvent = Durable | ConnectionLost | ConnectionResumed | Delivered | GoingAway | Stopped | Killed | Tick
 
 SessionEvent = SessionMessage | WorkerEvent | ShellEvent
 

@@ -6,7 +6,9 @@ of ours: `next_stage` raises AssertionError for it.
 A session is CREATED until something is published for it: a connection lost before leaves nothing to resume.
 STREAMING takes audio. FINALIZING waits for the last finals, and takes no more audio. DETACHED is a session without a
 connection; whether audio had ended is what tells its two ways back apart, and a recogniser that finishes meanwhile
-changes nothing: the finals wait for the client. CLOSED is the end, and is reached exactly once.
+changes nothing: the finals wait for the client. A session that is done is DETACHED too, until its client is known to
+have its last words: what was written to a connection that breaks is lost. CLOSED is the end, and is reached exactly
+once.
 """
 
 from enum import StrEnum
@@ -33,6 +35,7 @@ class Step(StrEnum):
     RESUME = "resume"
     RESUME_ENDED = "resume after the end"
     FINISH = "recognition done"
+    DELIVER = "close answered"
     CLOSE = "fatal error or timeout"
 
 
@@ -53,13 +56,14 @@ TABLE: dict[Stage, dict[Step, Stage]] = {
     Stage.FINALIZING: {
         Step.RESUME_ENDED: Stage.FINALIZING,
         Step.LOSE: Stage.DETACHED,
-        Step.FINISH: Stage.CLOSED,
+        Step.FINISH: Stage.DETACHED,
         Step.CLOSE: Stage.CLOSED,
     },
     Stage.DETACHED: {
         Step.RESUME: Stage.STREAMING,
         Step.RESUME_ENDED: Stage.FINALIZING,
         Step.FINISH: Stage.DETACHED,
+        Step.DELIVER: Stage.CLOSED,
         Step.CLOSE: Stage.CLOSED,
     },
     Stage.CLOSED: {},

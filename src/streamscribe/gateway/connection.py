@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from starlette.types import Message, Receive, Send
 
-from streamscribe.core.errors import BadRequest, SlowReader, StreamScribeError, Timeout
+from streamscribe.core.errors import BadRequest, SessionSuperseded, SlowReader, StreamScribeError, Timeout
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ClientMessage, ErrorSent, Invalid, Resume, ServerMessage
 from streamscribe.core.options import SessionOptions
@@ -25,6 +25,10 @@ class Transport(Protocol):
     """What the listener offers beyond ASGI: when the peer reads, and a close that waits for no reader."""
 
     writable: asyncio.Event
+
+    async def said_goodbye(self) -> bool:
+        """Waits for the peer's close frame, or for the end of the connection without one."""
+        ...
 
     def force_close(self, code: int, reason: str) -> None:
         """Puts a close frame behind what was written, and drops the connection soon after."""
@@ -45,6 +49,7 @@ class Connection:
         "_fresh",
         "_group",
         "_hub",
+        "_left",
         "_limits",
         "_live",
         "_options",
@@ -82,6 +87,7 @@ class Connection:
         self._group = asyncio.TaskGroup()
         self._outbox = Outbox(int(limits.max_unread_bytes))
         self._live: LiveSession | None = None
+        self._left: LiveSession | None = None
         self._fresh = True
         self._closing = False
         self._error: StreamScribeError | None = None
@@ -101,6 +107,8 @@ class Connection:
                 await self._read()
             finally:
                 self._hang_up()
+        if self._left is not None and not self._left.over and await self._transport.said_goodbye():
+            self._left.delivered()
 
     def _own(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that ends with the connection."""
@@ -122,6 +130,8 @@ class Connection:
 
     def close(self, error: StreamScribeError | None) -> None:
         """The session is done with this connection (Sink); it is closed unless another session may follow on it."""
+        if not isinstance(error, SessionSuperseded):
+            self._left = self._live
         self._live = None
         if error is None and self._dialect.reusable:
             return
@@ -167,7 +177,9 @@ class Connection:
 
     def _open(self, session_id: SessionId | None) -> None:
         try:
-            self._live = self._hub.open(self._tenant, self._options, self, session_id=session_id)
+            self._live = self._hub.open(
+                self._tenant, self._options, self, session_id=session_id, resumable=self._resumable
+            )
         except StreamScribeError as error:
             self.refuse(error)
 
@@ -176,9 +188,14 @@ class Connection:
             fresh, self._live = self._live, None
             fresh.abandon()
         try:
-            self._live = self._hub.resume(self._tenant, message, self)
+            live = self._hub.resume(self._tenant, message, self)
         except StreamScribeError as error:
             self.refuse(error)
+            return
+        if self._closing:  # it had ended, and has said its last words
+            self._left = live
+        else:
+            self._live = live
 
     def _hang_up(self) -> None:
         """The client is gone."""

@@ -70,11 +70,18 @@ class Hub:
         return len(self._sessions)
 
     def open(
-        self, tenant: Tenant, options: SessionOptions, sink: Sink, *, session_id: SessionId | None = None
+        self,
+        tenant: Tenant,
+        options: SessionOptions,
+        sink: Sink,
+        *,
+        session_id: SessionId | None = None,
+        resumable: bool = False,
     ) -> LiveSession:
         """A new session, whose first message `sink` has got. Raises QuotaExceeded, Overloaded or Draining.
 
-        `session_id` must not be known (`is_known`); without one, a fresh id is made.
+        `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
+        kept after its end until its sink calls `delivered`, or for the resume window.
         """
         refusal = self._refusal(tenant)
         if refusal is not None:
@@ -89,7 +96,7 @@ class Hub:
             resume_token=token_urlsafe(24),
             durability=self._bus.durability,
         )
-        session = Session(identity, self._limits, options, now=asyncio.get_running_loop().time())
+        session = Session(identity, self._limits, options, now=asyncio.get_running_loop().time(), lingers=resumable)
         live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id)
         self._sessions[tenant.tenant_id, live.session_id] = live
         self._by_bus_id[bus_id] = live

@@ -14,6 +14,7 @@ from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
+    Delivered,
     Disconnect,
     Durable,
     Effect,
@@ -153,6 +154,11 @@ class LiveSession:
             self._disconnect(superseded)
         self._sink = sink
         self._handle(ConnectionResumed(message.last_version, message.last_acked_sequence))
+
+    def delivered(self) -> None:
+        """The client has answered the close of a session that is done."""
+        if self._sink is None:
+            self._handle(Delivered())
 
     def abandon(self) -> None:
         """Nobody will come back: the session ends at once and says nothing."""

@@ -105,6 +105,7 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._heard_at = 0.0
+        self._farewell = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake's head was read."""
@@ -119,6 +120,21 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
             self.handshake_complete = self.close_sent = True
             self.transport.write(_BAD_HANDSHAKE)
             self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is over."""
+        super().connection_lost(exc)
+        self._farewell.set()
+
+    def handle_close(self, event: Frame) -> None:
+        """The peer's close frame, which may answer ours."""
+        super().handle_close(event)
+        self._farewell.set()
+
+    async def said_goodbye(self) -> bool:
+        """Waits for the peer's close frame, or for the end of the connection without one."""
+        await self._farewell.wait()
+        return self.conn.close_rcvd is not None
 
     def handle_connect(self, event: Request) -> None:
         """Starts the application, which finds this object in its scope."""
