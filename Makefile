@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FILE ?=
+# Tests of `make check`: no model, socket, thread or sleep.
+FAST := tests/house tests/unit tests/machines tests/conformance
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -26,12 +28,12 @@ check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest tests/house tests/unit tests/machines tests/conformance --cov --cov-report=term:skip-covered
+	@$(BIN)/pytest $(FAST) --cov --cov-report=term:skip-covered
 
 test: check models ## everything: check, then real models, servers and a browser
 	@sh tools/setup.sh test-packages
 	@$(BIN)/streamscribe models pull telephone-prompts
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests $(FAST:%=--ignore=%)
 
 demo: models ## start the server, stream a recording into it, print what it hears (FILE=... takes yours)
 	@$(BIN)/streamscribe demo $(FILE)
