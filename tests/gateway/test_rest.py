@@ -251,6 +251,8 @@ async def test_every_other_refusal_has_openais_body_too(wav: Path) -> None:
         for body in (b"", b"garbage", b"--x\r\n\r\n", b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nabc'):
             bad_form = await client.post(url, content=body, headers=form)
             assert (bad_form.status_code, error_of(bad_form)["code"]) == (400, "bad_request")
+        long_boundary = {"content-type": f"multipart/form-data; boundary={'y' * 20_000}"}
+        assert (await client.post(url, content=b"", headers=long_boundary)).status_code == 400
         two_files = await client.post(url, files=[("file", ("a", b"a")), ("file", ("b", b"b"))])
         assert two_files.status_code == 400
         other_file = await client.post(url, files=[("image", ("a", b"a"))])

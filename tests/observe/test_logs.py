@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import structlog
+from python_multipart.exceptions import MultipartParseError
+from python_multipart.multipart import MultipartParser
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.observe.logs import configure, get_logger
@@ -52,6 +54,12 @@ def test_attributes_that_are_not_listed_are_dropped(stream: io.StringIO) -> None
     )
     assert SECRET not in stream.getvalue()
     assert lines(stream)[0]["event"] == "odd"
+
+
+def test_the_parser_of_forms_tells_no_bytes_of_a_bad_one(stream: io.StringIO) -> None:
+    with pytest.raises(MultipartParseError):
+        MultipartParser(b"x").write(b"--x" + SECRET.encode())
+    assert stream.getvalue() == ""
 
 
 def test_long_values_are_cut(stream: io.StringIO) -> None:

@@ -87,6 +87,13 @@ def test_a_file_that_breaks_changes_nothing_until_it_is_mended(file: Path) -> No
         ("tenants: [", "not valid YAML"),
         ("- 1", "valid"),
         ("!!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("[" * 5000, "not valid YAML"),
+        ("a: " * 3000, "not valid YAML"),
+        ("tenants: &a {acme: *a}", "not valid YAML|acme"),
+        ('tenants: {acme: {max_sessions: !!float ""}}', "not valid YAML"),
+        ('tenants: {acme: {max_sessions: !!bool "x"}}', "not valid YAML"),
+        ('tenants: {acme: {max_sessions: !!timestamp "x"}}', "not valid YAML"),
+        ("tenants: {acme: {max_sessions: 2020-13-45}}", "not valid YAML"),
     ],
 )
 def test_a_bad_file_is_one_line_that_names_the_field(file: Path, text: str, names: str) -> None:

@@ -60,6 +60,7 @@ def configure(settings: ObserveSettings, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # warns of each bad form, with bytes that it held
     logging.getLogger("streamscribe").setLevel(settings.log_level.upper())
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

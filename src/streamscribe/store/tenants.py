@@ -49,7 +49,7 @@ def read_tenants(path: Path) -> TenantsFile:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise KeyFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-        parsed = TenantsFile.model_validate(yaml.safe_load(path.read_bytes()) or {})
+        parsed = TenantsFile.model_validate(_parse(path.read_bytes()) or {})
         for tenant in parsed.tenants:
             TenantId(tenant)
     except OSError as error:
@@ -62,6 +62,14 @@ def read_tenants(path: Path) -> TenantsFile:
     except ValueError as error:
         raise KeyFileError(f"{path}: {error}") from None
     return parsed
+
+
+def _parse(text: bytes) -> object:
+    """The YAML's content. Raises YAMLError alone: PyYAML itself stumbles in other ways over nesting and odd scalars."""
+    try:
+        return yaml.safe_load(text)
+    except (RecursionError, LookupError, AttributeError, TypeError, ValueError):
+        raise yaml.YAMLError from None
 
 
 @dataclass(frozen=True, slots=True)

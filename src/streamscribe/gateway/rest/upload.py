@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from streamscribe.core.errors import BadRequest, TooLarge, UnsupportedFormat
@@ -64,7 +64,7 @@ async def _read(body: AsyncIterator[bytes], boundary: bytes, upload: Upload, spo
             parser.write(chunk)
             if len(form.unwritten) >= _WRITE_BYTES:
                 await spool.write(form.take())
-    except MultipartParseError:
+    except FormParserError:  # of which a boundary too long for the parser is one, too
         raise BadRequest("the form cannot be read") from None
     await spool.write(form.take())
     if not form.complete:
