@@ -112,6 +112,24 @@ async def test_a_file_over_the_upload_bound_is_refused_while_it_comes() -> None:
         assert (await closing(socket))[0] == 1009
 
 
+async def test_files_at_once_are_counted_and_their_places_come_back() -> None:
+    async with running(limits=LimitSettings(max_files=2)) as gateway:
+        async with on_funasr_port(gateway) as first, on_funasr_port(gateway) as second:
+            await first.send(config("offline", wav_format="flac"))
+            await first.send(bytes(100))
+            async with asyncio.timeout(5):
+                while not gateway.worker.records:
+                    await asyncio.sleep(0.01)
+            await second.send(config("offline", wav_format="flac"))
+            await second.send(bytes(100))
+            assert json.loads(await second.recv())["error"]["code"] == "quota_exceeded"
+            assert (await closing(second))[0] == 4429
+        await gateway.hub.wait_empty()
+        async with on_funasr_port(gateway) as socket:
+            for _ in range(3):
+                assert len(await utterance(socket, "offline", flac(0.5), wav_format="flac")) == 1
+
+
 async def test_a_wav_header_is_taken_for_what_it_is() -> None:
     target = BytesIO()
     with wave.open(target, "wb") as out:

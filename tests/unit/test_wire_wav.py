@@ -96,6 +96,13 @@ def test_a_header_that_stops_before_its_samples_is_no_audio():
     assert read(riff(fmt())[:30], 1) == (None, b"")
 
 
+@pytest.mark.timeout(20)
+def test_law_7_what_a_byte_of_a_header_costs_does_not_grow_with_the_bytes_before():
+    reader = WavReader()
+    endless = b"RIFF\0\0\0\0WAVE" + chunk(b"JUNK", b"") * (MAX_HEADER_BYTES // 8 - 2)
+    assert all(reader.sniff(endless[at : at + 1]) is None for at in range(len(endless)))
+
+
 def test_a_damaged_or_endless_header_cannot_be_read():
     strange = read(riff(chunk(b"fmt ", b"short"), chunk(b"data", PCM)))[0]
     endless = read(riff(b"JUNK" + struct.pack("<I", MAX_HEADER_BYTES)) + bytes(100))[0]

@@ -21,7 +21,7 @@ class FunasrConnection(Connection):
     """Does for `FunasrDialect` what its docstring asks of a connection.
 
     Nothing is decoded between an utterance's end and its last message. A container file is spooled within
-    `max_upload_bytes`, decoded by `decode` at its end, and goes into the session at the session's own pace.
+    `max_upload_bytes` and `max_files`, decoded by `decode` at its end, and goes into the session at the session's pace.
     """
 
     __slots__ = ("_decode", "_funasr", "_spool", "_utterance_over")
@@ -59,7 +59,7 @@ class FunasrConnection(Connection):
         """The session begins with its file, and lives while the file comes in."""
         try:
             if self._spool is None:
-                self._spool = Spool(int(self._limits.max_upload_bytes))
+                self._spool = self._new_spool()
                 await super()._take(Audio(b""))
             await self._spool.write(data)
             await super()._take(Ping())
@@ -80,7 +80,20 @@ class FunasrConnection(Connection):
             if live is not None:
                 await live.receive(Invalid(error))
         finally:
-            spool.close()
+            self._drop(spool)
+
+    def _new_spool(self) -> Spool:
+        """A file in its place; `_drop` gives both back."""
+        self._hub.files.take(self._tenant.tenant_id)
+        try:
+            return Spool(int(self._limits.max_upload_bytes))
+        except BaseException:
+            self._hub.files.release(self._tenant.tenant_id)
+            raise
+
+    def _drop(self, spool: Spool) -> None:
+        spool.close()
+        self._hub.files.release(self._tenant.tenant_id)
 
     async def _write(self) -> None:
         try:
@@ -97,7 +110,7 @@ class FunasrConnection(Connection):
     def _hang_up(self) -> None:
         super()._hang_up()
         if self._spool is not None:
-            self._spool.close()
+            self._drop(self._spool)
 
     def _end_utterance(self) -> None:
         if self._utterance_over is not None and not self._utterance_over.done():

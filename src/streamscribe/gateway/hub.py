@@ -17,6 +17,7 @@ from streamscribe.core.records import WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits
 from streamscribe.gateway.live_session import LiveSession, Sink
+from streamscribe.gateway.spool import FilePlaces
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Bus, Tenant
 from streamscribe.settings import LimitSettings
@@ -61,6 +62,8 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self.files = FilePlaces(limits.max_files)
+        """Places of those sessions that are files."""
         self.draining = False
         """Once set, no session is opened; those that are here can still be resumed."""
         bus.attach_gateway(self.deliver)

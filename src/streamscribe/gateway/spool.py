@@ -1,4 +1,4 @@
-"""A file that comes in pieces, kept on disk until it is whole."""
+"""A file that comes in pieces, kept on disk until it is whole; and how many may be at once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,13 +6,34 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from streamscribe.core.admission import SessionQuota
 from streamscribe.core.errors import Overloaded, TooLarge
+from streamscribe.core.ids import TenantId
 from streamscribe.observe.logs import get_logger
 
 _log = get_logger(__name__)
 
 DISK_RETRY_S = 30.0
 """When a client may come back whose file found no room on the disk."""
+BUSY_RETRY_S = 5.0
+"""When a client may come back that found no place for its file."""
+
+
+class FilePlaces:
+    """Files uploaded or recognised at once, by whatever protocol: `max_files`, of one tenant at most half of them."""
+
+    def __init__(self, max_files: int) -> None:
+        self._quota = SessionQuota(max_files)
+        self._share = max(1, max_files // 2)
+
+    def take(self, tenant_id: TenantId) -> None:
+        """Takes a place, to be given back by `release`. Raises Overloaded or QuotaExceeded."""
+        if full := self._quota.admit(tenant_id, self._share):
+            raise type(full)("too many files at once", retry_after_s=BUSY_RETRY_S)
+
+    def release(self, tenant_id: TenantId) -> None:
+        """Gives a place back."""
+        self._quota.release(tenant_id)
 
 
 class Spool:

@@ -9,6 +9,7 @@ MAX_HEADER_BYTES = 64 * 2**10
 """A header whose samples begin later is not looked through."""
 
 _RIFF, _WAVE = b"RIFF", b"WAVE"
+_RIFF_BYTES = 12
 _CHUNK = struct.Struct("<4sI")
 _FMT = struct.Struct("<HHIIHH")
 _FMT_SIZES = range(16, 65)
@@ -43,6 +44,8 @@ class WavReader:
     def __init__(self) -> None:
         self.header: WavHeader | None = None
         self._head = bytearray()
+        self._at = 0
+        self._format: AudioFormat | None = None
         self._skip = 0
         self._left: int | None = None
         self._tail = b""
@@ -51,7 +54,7 @@ class WavReader:
     def sniff(self, data: bytes) -> bytes | None:
         """All bytes so far once it is clear whether there is a header; None before."""
         self._head += data
-        found = _find_header(self._head)
+        found = self._find_header()
         if found is None:
             return None
         if isinstance(found, WavHeader):
@@ -60,6 +63,34 @@ class WavReader:
             self._left = found.data_bytes
         head, self._head = bytes(self._head), bytearray()
         return head
+
+    def _find_header(self) -> WavHeader | bool | None:
+        """The header; False for a stream without one; None while more bytes are needed.
+
+        Goes on at the chunk that it could not read the last time: what bytes cost does not grow with those before.
+        """
+        head = self._head
+        if not self._at:
+            if head[:4] != _RIFF[: len(head)] or head[8:12] != _WAVE[: max(0, len(head) - 8)]:
+                return False
+            if len(head) < _RIFF_BYTES:
+                return None
+            self._at = _RIFF_BYTES
+        while self._at + _CHUNK.size <= len(head):
+            name, size = _CHUNK.unpack_from(head, self._at)
+            body = self._at + _CHUNK.size
+            if name == b"data":
+                return WavHeader(self._format, body, None if size == 0 or size >= _UNSIZED else size)
+            if name == b"fmt ":
+                if size not in _FMT_SIZES:
+                    return WavHeader(None, body)
+                if body + size > len(head):
+                    return None
+                self._format = _read_format(bytes(head[body : body + size]))
+            self._at = body + size + size % 2
+            if self._at > MAX_HEADER_BYTES:
+                return WavHeader(None, self._at)
+        return None
 
     def give_up(self) -> bytes:
         """No more bytes come and `sniff` was never sure: short audio, or a header that has no samples (then b"")."""
@@ -91,28 +122,6 @@ class WavReader:
             return b""
         tail, self._tail, self._left = self._tail, b"", None
         return tail
-
-
-def _find_header(head: bytearray) -> WavHeader | bool | None:
-    """The header; False for a stream without one; None while more bytes are needed."""
-    if head[:4] != _RIFF[: len(head)] or head[8:12] != _WAVE[: max(0, len(head) - 8)]:
-        return False
-    at, audio_format = 12, None
-    while at + _CHUNK.size <= len(head):
-        name, size = _CHUNK.unpack_from(head, at)
-        body = at + _CHUNK.size
-        if name == b"data":
-            return WavHeader(audio_format, body, None if size == 0 or size >= _UNSIZED else size)
-        if name == b"fmt ":
-            if size not in _FMT_SIZES:
-                return WavHeader(None, body)
-            if body + size > len(head):
-                return None
-            audio_format = _read_format(bytes(head[body : body + size]))
-        at = body + size + size % 2
-        if at > MAX_HEADER_BYTES:
-            return WavHeader(None, at)
-    return None
 
 
 def _read_format(fmt: bytes) -> AudioFormat | None:

@@ -10,7 +10,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Send
 
 from streamscribe.audio.decode import DecoderPool
-from streamscribe.core.admission import SessionQuota
 from streamscribe.core.errors import BadRequest, Draining, ModelNotFound, NotFound, Timeout
 from streamscribe.core.options import Task
 from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
@@ -25,9 +24,6 @@ from streamscribe.wire.rest_request import read_request
 
 MODELS = {"whisper": ("whisper-1", "whisper-base"), "fake": ("whisper-1", "fake")}
 """The ids that requests may name, by `model.profile`; `whisper-1` is what OpenAI's clients say by default."""
-
-BUSY_RETRY_S = 5.0
-"""When a client may come back that found no place for its file."""
 
 
 def routes(hub: Hub, decoders: DecoderPool, *, limits: LimitSettings, profile: str) -> list[BaseRoute]:
@@ -87,8 +83,6 @@ class _Audio:
         self._decoders = decoders
         self._limits = limits
         self._models = models
-        self._places = SessionQuota(limits.max_files)
-        self._share = max(1, limits.max_files // 2)
 
     def handler(self, task: Task) -> Handler:
         """The endpoint of one task."""
@@ -97,12 +91,11 @@ class _Audio:
             if self._hub.draining:
                 raise Draining(retry_after_s=DRAINING_RETRY_S)
             tenant: Tenant = request.state.tenant
-            if full := self._places.admit(tenant.tenant_id, self._share):
-                raise type(full)("too many files at once", retry_after_s=BUSY_RETRY_S)
+            self._hub.files.take(tenant.tenant_id)
             try:
                 return await self._handle(request, send, task)
             finally:
-                self._places.release(tenant.tenant_id)
+                self._hub.files.release(tenant.tenant_id)
 
         return handle
 
