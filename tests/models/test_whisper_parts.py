@@ -108,6 +108,19 @@ def test_a_decode_is_astray_when_it_does_not_end_or_repeats_itself():
     assert not guards.is_degenerate([], "", limit=40)
 
 
+def test_a_text_is_doubtful_when_it_is_unlikely_stammers_or_went_astray():
+    assert guards.is_doubtful([1, 2, 3], -1.1, astray=False)
+    assert guards.is_doubtful([9, 5, 6, 5, 6, 5, 6, 5, 6], -0.1, astray=False)
+    assert guards.is_doubtful([1, 2, 3], -0.1, astray=True)
+    assert not guards.is_doubtful([5, 5, 5, 5, 1, 2, 3], -0.9, astray=False)
+
+
+def test_every_look_at_a_segment_counts_to_whether_nobody_spoke():
+    assert guards.is_no_speech([0.7])
+    assert guards.is_no_speech([0.8, 0.6])
+    assert not guards.is_no_speech([0.75, 0.55])
+
+
 def test_audio_bounds_the_tokens():
     assert guards.token_limit(np.zeros(0, dtype=np.float32)) == 24
     assert guards.token_limit(np.zeros(16_000, dtype=np.float32)) == 44

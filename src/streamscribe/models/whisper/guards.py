@@ -16,8 +16,9 @@ _TOKENS_PER_SECOND = 20
 _SILENT_PEAK = 1e-3
 _LOOP_TIMES = 4
 _LOOP_TOKENS = 16
+_STAMMER_TOKENS = 8
 _MAX_COMPRESSION = 2.4
-_NO_SPEECH = 0.7
+_NO_SPEECH = 0.67
 _UNLIKELY = -1.0
 
 
@@ -31,14 +32,14 @@ def token_limit(samples: Samples) -> int:
     return min(MAX_TOKENS, _BASE_TOKENS + _TOKENS_PER_SECOND * len(samples) // SAMPLE_RATE)
 
 
-def loop_start(tokens: Sequence[int]) -> int | None:
-    """Where the tokens begin to say the same again, for at least four times and 16 tokens up to the end."""
+def loop_start(tokens: Sequence[int], at_least: int = _LOOP_TOKENS) -> int | None:
+    """Where the tokens begin to say the same again, for four times and `at_least` tokens or more up to the end."""
     size = len(tokens)
     for period in range(1, size // _LOOP_TIMES + 1):
         repeated = 0
         while repeated < size - period and tokens[size - 1 - repeated] == tokens[size - 1 - repeated - period]:
             repeated += 1
-        if repeated + period >= max(_LOOP_TIMES * period, _LOOP_TOKENS):
+        if repeated + period >= max(_LOOP_TIMES * period, at_least):
             return size - repeated
     return None
 
@@ -51,15 +52,15 @@ def is_degenerate(tokens: Sequence[int], text: str, limit: int) -> bool:
     return len(spoken) / len(zlib.compress(spoken)) > _MAX_COMPRESSION if spoken else False
 
 
-def is_unlikely(mean_log_probability: float) -> bool:
-    """Whether the model itself hardly believes its text."""
-    return mean_log_probability < _UNLIKELY
+def is_doubtful(tokens: Sequence[int], mean_log_probability: float, *, astray: bool) -> bool:
+    """Whether a text may be the model's invention: it is astray, stammers, or the model itself hardly believes it."""
+    return astray or mean_log_probability < _UNLIKELY or loop_start(tokens, _STAMMER_TOKENS) is not None
 
 
-def is_no_speech(probability: float) -> bool:
-    """Whether nobody spoke, for a text that is unlikely or astray.
+def is_no_speech(probabilities: Sequence[float]) -> bool:
+    """Whether nobody spoke, by the model's probability of that in each look at the segment.
 
-    Measured: noises of all colours, tones and clicks have a probability above 0.82, and texts below -1.2 or astray;
-    the shortest spoken words are below 0.68.
+    It counts only for doubtful texts: short words have high ones too (to 0.9 where a short window was encoded, to 0.6
+    in a full one), noises of all colours, tones and clicks lie above 0.68 in the mean of both.
     """
-    return probability > _NO_SPEECH
+    return sum(probabilities) > _NO_SPEECH * len(probabilities)

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class _Job:
-    """One request on its way through the decoder."""
+    """One request on its way through the decoder; each look at it adds to `no_speech` and `doubts`."""
 
     index: int
     request: SegmentRequest
@@ -58,7 +58,8 @@ class _Job:
     tokens: Sequence[int] = ()
     pieces: Sequence[Piece] = ()
     log_probability: float = 0.0
-    no_speech: float = 0.0
+    no_speech: list[float] = field(default_factory=list)
+    doubts: list[bool] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -77,8 +78,8 @@ class _Job:
         return self.astray or self.confidence < _SURE
 
     @property
-    def doubtful(self) -> bool:
-        return self.astray or guards.is_unlikely(self.log_probability)
+    def nobody_spoke(self) -> bool:
+        return all(self.doubts) and guards.is_no_speech(self.no_speech)
 
 
 class WhisperModel:
@@ -134,7 +135,7 @@ class WhisperModel:
             job.limit = guards.token_limit(job.request.samples)
         self._listen(heard)
         self._listen_again([job for job in heard if job.unsure and not job.request.draft])
-        spoken = [job for job in heard if not (job.doubtful and guards.is_no_speech(job.no_speech))]
+        spoken = [job for job in heard if not job.nobody_spoke]
         self._repair([job for job in spoken if job.astray])
         hypotheses = [Hypothesis("", job.request.language) for job in jobs]
         for job in spoken:
@@ -150,11 +151,19 @@ class WhisperModel:
                 job.language = ranking[0][0][2:-2]
 
     def _listen(self, jobs: Sequence[_Job]) -> None:
-        """Decodes, with hot words where somebody speaks."""
+        """Decodes; with hot words only where somebody speaks, for with them the model hears them in any noise."""
+        biased = [job for job in jobs if job.request.hotwords]
+        if biased:
+            plain = self._run(biased, [job.prompt for job in biased], 1, beam_size=1)
+            for job, result in zip(biased, plain, strict=True):
+                job.no_speech.append(result.no_speech_prob)
+                prompt = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
+                job.hotwords = () if guards.is_no_speech(job.no_speech) else prompt
+        no_speech = self._generate(jobs)
         for job in jobs:
-            job.hotwords = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
-        self._unbias([job for job in jobs if job.hotwords])
-        self._generate(jobs)
+            if not job.request.hotwords:
+                job.no_speech.append(no_speech[job.index])
+            job.doubts.append(guards.is_doubtful(job.tokens, job.log_probability, astray=job.astray))
 
     def _listen_again(self, jobs: Sequence[_Job]) -> None:
         """Decodes from an encoding of the full window, which is what Whisper knows best."""
@@ -163,16 +172,12 @@ class WhisperModel:
             job.encoding = encoding
         self._listen(jobs)
 
-    def _unbias(self, jobs: Sequence[_Job]) -> None:
-        """Takes the hot words from jobs in which nobody speaks: the model would hear them in any noise."""
-        if jobs:
-            results = self._run(jobs, [job.prompt for job in jobs], 1, beam_size=1)
-            for job, result in zip(jobs, results, strict=True):
-                if guards.is_no_speech(result.no_speech_prob):
-                    job.hotwords = ()
+    def _generate(self, jobs: Iterable[_Job], **how: float) -> dict[int, float]:
+        """Decodes; jobs share a pass where their prompts have one length and their search is the same.
 
-    def _generate(self, jobs: Iterable[_Job], **how: float) -> None:
-        """Decodes; jobs share a pass where their prompts have one length and their search is the same."""
+        Returns the probability that nobody speaks, by the job's index.
+        """
+        no_speech: dict[int, float] = {}
         for group in _grouped(jobs, lambda job: (len(job.hotwords), job.request.draft)):
             beam = 1 if group[0].request.draft or how else _BEAM
             prompts = [[*job.hotwords, *job.prompt] for job in group]
@@ -181,7 +186,8 @@ class WhisperModel:
                 job.tokens = [token for token in result.sequences_ids[0] if token < self._vocabulary.end_of_text]
                 job.pieces = self._vocabulary.pieces(job.tokens)
                 job.log_probability = result.scores[0]
-                job.no_speech = result.no_speech_prob
+                no_speech[job.index] = result.no_speech_prob
+        return no_speech
 
     def _run(self, jobs: Sequence[_Job], prompts: Sequence[Sequence[int]], limit: int, **how: float) -> Sequence[Any]:
         """One pass of the decoder that writes at most `limit` tokens; the prompts have one length."""
