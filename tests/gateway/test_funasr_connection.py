@@ -96,6 +96,15 @@ async def test_a_file_of_another_format_is_decoded_at_its_end_and_goes_in_at_the
         assert [m["text"] for m in await utterance(socket, "offline", CHUNK, wav_format="pcm")] == ["7"]
 
 
+@pytest.mark.timeout(20)
+async def test_a_file_in_small_packets_is_not_held_to_the_pace_of_messages() -> None:
+    async with running(limits=LimitSettings(max_chunks_per_s=10)) as gateway, on_funasr_port(gateway) as socket:
+        data = flac(1.0)
+        pieces = [data[i : i + 1] for i in range(len(data))]
+        assert len(pieces) > 100
+        assert len(await utterance(socket, "offline", *pieces, wav_format="flac")) == 1
+
+
 async def test_a_file_that_cannot_be_decoded_ends_its_connection_with_the_error_told() -> None:
     async with running() as gateway, on_funasr_port(gateway) as socket:
         messages = await utterance(socket, "offline", b"not a flac file at all", wav_format="flac")

@@ -9,7 +9,7 @@ from starlette.types import Message
 
 from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import StreamScribeError
-from streamscribe.core.messages import Audio, ClientMessage, Closed, End, Invalid, Ping, ServerMessage
+from streamscribe.core.messages import Audio, ClientMessage, Closed, End, Invalid, ServerMessage
 from streamscribe.gateway.connection import Connection
 from streamscribe.gateway.spool import Spool
 from streamscribe.wire.dialects.funasr import FunasrDialect
@@ -60,9 +60,8 @@ class FunasrConnection(Connection):
         try:
             if self._spool is None:
                 self._spool = self._new_spool()
-                await super()._take(Audio(b""))
             await self._spool.write(data)
-            await super()._take(Ping())
+            await super()._take(Audio(b""))  # which is not paced, as a ping would be
         except StreamScribeError as error:
             await super()._take(Invalid(error))
 
