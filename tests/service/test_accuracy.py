@@ -1,0 +1,37 @@
+"""The service hears what is said: on sixty telephone prompts, and on Chinese recordings where they are at hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streamscribe.bench import accuracy
+from streamscribe.settings import load
+from tests.service.conftest import shared_audio
+
+pytestmark = [pytest.mark.models, pytest.mark.timeout(600)]
+
+CHINESE = {
+    "zh-aishell-BAC009S0724W0121.wav": "广州市房地产中介协会分析",
+    "zh-news-mid.wav": "大学生利用漏洞免费吃肯德基获刑",
+    "zh-news-long.wav": "富士康在印度工厂出现大规模感染目前工厂产量已下降超百分之五十",
+}
+
+
+def test_sixty_prompts_are_right_and_the_platform_costs_no_words() -> None:
+    report = accuracy.run(load(), manifest=None, prompts=60, url=None)
+    assert {bar.figure for bar in report.bars} == {"wer_websocket", "wer_rest", "wer_above_bare_engine"}
+    assert report.holds, report.figures
+
+
+if shared_audio() is not None:
+
+    def test_chinese_recordings_come_out_in_simplified_characters(tmp_path: Path) -> None:
+        folder = shared_audio()
+        assert folder is not None
+        lines = [json.dumps({"audio": str(folder / name), "text": text}) for name, text in CHINESE.items()]
+        manifest = tmp_path / "chinese.jsonl"
+        manifest.write_text("\n".join(lines), encoding="utf-8")
+        report = accuracy.run(load(), manifest=manifest, prompts=0, url=None)
+        assert {bar.figure for bar in report.bars} == {"cer_websocket", "cer_rest"}
+        assert report.holds, report.figures
