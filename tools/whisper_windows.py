@@ -3,10 +3,10 @@
     streamscribe models pull whisper-base telephone-prompts
     python tools/whisper_windows.py [--manifest FILE] [--every N]
 
-Three windows: `full` encodes 30 s, `short` encodes the audio and a second of silence, `joined` (the engine's own) puts
-the encoding of silence behind the short one. Each with beam 5 (finals) and greedy (drafts), over every telephone
-prompt of the catalogue (every Nth) and over a manifest's recordings (as for `streamscribe bench accuracy`).
-`astray` counts decodes that looped or did not end, before the engine repaired them.
+`full` encodes 30 s, `short` the audio and three seconds of silence, `joined` puts the encoding of silence behind the
+short one, and `engine` (what runs) listens to unsure finals again in a full window. Each with beam 5 (finals) and
+greedy (drafts), over every telephone prompt of the catalogue (every Nth) and over a manifest's recordings (as for
+`streamscribe bench accuracy`). `astray` counts decodes that looped or did not end, before the engine repaired them.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import soundfile
 
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
 from streamscribe.bench.text import counts_characters, normalise
+from streamscribe.bootstrap import warm_up_audio
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.models.registry import open_verified
 from streamscribe.models.whisper.features import MAX_FRAMES, log_mel
@@ -31,31 +32,40 @@ from streamscribe.text.script import Simplifier
 
 
 class Joined(WhisperModel):
-    """The engine, counting what goes astray."""
+    """The engine, counting what goes astray and what it listens to again."""
 
-    astray = 0
+    astray = again = 0
 
     def _repair(self, jobs):
         self.astray += len(jobs)
         super()._repair(jobs)
 
+    def _listen_again(self, jobs):
+        self.again += len(jobs)
+        super()._listen_again(jobs)
 
-class Full(Joined):
+
+class Once(Joined):
+    def _listen_again(self, jobs):
+        pass
+
+
+class Full(Once):
     def features(self, request):
         return log_mel(request.samples, MAX_FRAMES, 80)
 
 
-class Short(Joined):
+class Short(Once):
     def _padded(self, jobs):
         return ctranslate2.StorageView.from_array(np.stack([job.encoding for job in jobs]))
 
 
-ENGINES = {"joined": Joined, "full": Full, "short": Short}
+ENGINES = {"engine": Joined, "joined": Once, "full": Full, "short": Short}
 MAX_S = 28
 
 
 def measured(engine: Joined, name: str, utterances: Sequence[Utterance], *, draft: bool) -> None:
-    engine.astray = 0
+    engine.astray = engine.again = 0
     encode_s = decode_s = audio_s = 0.0
     heard = []
     for utterance in utterances:
@@ -78,7 +88,7 @@ def measured(engine: Joined, name: str, utterances: Sequence[Utterance], *, draf
     search = "greedy" if draft else "beam 5"
     print(
         f"| {name} | {search} | {len(utterances)} {utterances[0].language} | {100 * counts.wer:.2f} % | {errors} | "
-        f"{engine.astray} | {encode_s:.1f} | {decode_s:.1f} | {audio_s:.0f} |",
+        f"{engine.astray} | {engine.again} | {encode_s:.1f} | {decode_s:.1f} | {audio_s:.0f} |",
         flush=True,
     )
 
@@ -87,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--manifest", type=Path)
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--windows", default="joined,full,short")
+    parser.add_argument("--windows", default="engine,joined,full,short")
     arguments = parser.parse_args()
     model_dir = load().model.dir.expanduser()
     files = open_verified("whisper-base", model_dir)
@@ -98,11 +108,12 @@ def main() -> None:
         if arguments.manifest:
             extra = read_manifest(arguments.manifest)
             sets += [[one for one in extra if counts_characters(one.text) is han] for han in (False, True)]
-        print("| window | search | recordings | error rate | errors | astray | encode s | decode s | audio s |")
-        print("|---|---|---|---|---|---|---|---|---|")
+        print("| window | search | recordings | error rate | errors | astray | again | encode s | decode s | audio s |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for name in arguments.windows.split(","):
             engine = ENGINES[name](files, threads=2)
-            engine.warm_up()
+            noise = SegmentRequest(warm_up_audio())
+            engine.decode([(noise, engine.encode([engine.features(noise)])[0])])
             for utterances in filter(None, sets):
                 for draft in (False, True):
                     measured(engine, name, utterances, draft=draft)
