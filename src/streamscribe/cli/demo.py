@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from streamscribe.wire.native_server import ServerWire
 
 RECORDINGS = "demo-recordings"
-CLIPS = ("en/quick_brown_fox", "en/counting", "zh/jishu")
+CLIPS = ("en/quick_brown_fox", "en/counting", "zh/nihao_shijie")
 MAX_ERROR_RATE = 0.2
 
 
