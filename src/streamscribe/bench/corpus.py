@@ -61,7 +61,8 @@ def telephone_prompts(model_dir: Path, count: int, folder: Path) -> list[Utteran
     with gzip.open(files[PROMPT_TEXTS], "rt", encoding="utf-8") as lines:
         said = dict(line.rstrip().split(": ", 1) for line in lines if ": " in line and not line.startswith(";"))
     names = sorted(name.removesuffix(".g722") for name in files if name.endswith(".g722"))
-    chosen = [names[at * len(names) // count] for at in range(min(count, len(names)))]
+    count = min(count, len(names))
+    chosen = [names[at * len(names) // count] for at in range(count)]
     return [Utterance(_as_wav(files[f"{name}.g722"], folder / f"{name}.wav"), said[name], "en") for name in chosen]
 
 
