@@ -82,9 +82,13 @@ class LimitSettings(_Section):
 class ModelSettings(_Section):
     """Which models run, where their files lie, how they are batched."""
 
-    profile: Literal["whisper", "fake"] = Field(
+    profile: Literal["whisper", "tiny", "zh", "fake"] = Field(
         default="whisper",
-        description="`whisper`: FSMN-VAD and Whisper base. `fake`: stand-ins for load tests.",
+        description="`whisper`: FSMN-VAD and Whisper base. `zh`: FunASR's Paraformer, streaming and offline, and "
+        "CT-Transformer. `tiny`: the same with small models that come along. `fake`: stand-ins for load tests.",
+    )
+    engine: Literal["onnx", "torch"] = Field(
+        default="onnx", description="What runs the streaming Paraformer; `torch` needs the extra `funasr`."
     )
     dir: Path = Field(default=Path("~/.local/share/streamscribe/models"), description="Where models are installed.")
     threads: int = _bounded(0, 0, 256, "Threads of a model step; 0 means all cores.")

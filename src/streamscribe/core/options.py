@@ -6,6 +6,8 @@ from enum import StrEnum
 from streamscribe.core.audio import AudioFormat
 
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 6_000
+MIN_SPEECH_MS, MAX_SPEECH_MS = 0, 1_000
+MIN_CHUNK_MS, MAX_CHUNK_MS = 60, 6_000
 MIN_SEGMENT_MS, MAX_SEGMENT_MS = 1_000, 28_000
 """A segment and what is put around it must fit the 30 s that the embedded model hears at once."""
 
@@ -19,6 +21,18 @@ class Mode(StrEnum):
     ONLINE = "online"
     OFFLINE = "offline"
     TWO_PASS = "2pass"
+
+
+class Latency(StrEnum):
+    """How long the chunks of the first pass are: short ones are told sooner, long ones cost less.
+
+    `adaptive` begins like `balanced` and takes longer chunks while the server lags behind.
+    """
+
+    LOW = "low"
+    BALANCED = "balanced"
+    THROUGHPUT = "throughput"
+    ADAPTIVE = "adaptive"
 
 
 class Task(StrEnum):
@@ -38,15 +52,22 @@ class Hotword:
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions:
-    """When speech counts as ended. Times in milliseconds; None takes the server's default."""
+    """When speech counts as ended. Times in milliseconds; None takes the server's default.
+
+    Voice shorter than `min_speech_ms` is no segment.
+    """
 
     silence_ms: int | None = None
     max_segment_ms: int | None = None
+    min_speech_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """A session's wishes. `language` None means: recognise it. `live` False marks a file, which is never paced."""
+    """A session's wishes. `language` None means: recognise it. `live` False marks a file, which is never paced.
+
+    `chunk_ms` is the first pass's chunk, of those that the model offers the nearest; None leaves it to `latency`.
+    """
 
     audio: AudioFormat = field(default_factory=AudioFormat)
     mode: Mode = Mode.TWO_PASS
@@ -57,5 +78,7 @@ class SessionOptions:
     itn: bool = True
     punctuation: bool = True
     endpoint: EndpointOptions = field(default_factory=EndpointOptions)
+    latency: Latency = Latency.BALANCED
+    chunk_ms: int | None = None
     sequenced: bool = False
     live: bool = True

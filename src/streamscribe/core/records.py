@@ -9,17 +9,19 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, SessionOptions
 from streamscribe.core.results import Result
+from streamscribe.core.rules import RuleHit, TextPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """Always record 0."""
+    """Always record 0. `policy` is the tenant's at that time."""
 
     session_id: SessionId
     index: int
     tenant_id: TenantId
     trace_id: TraceId
     options: SessionOptions
+    policy: TextPolicy = TextPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,16 @@ class Recognised:
 
 
 @dataclass(frozen=True, slots=True)
+class RulesHit:
+    """What the tenant's rules found in a final; told before it."""
+
+    session_id: SessionId
+    segment_id: int
+    channel: int
+    hits: tuple[RuleHit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechStarted:
     """Voice began on a channel."""
 
@@ -127,4 +139,4 @@ class Failed:
     error: StreamScribeError
 
 
-WorkerEvent = Recognised | SpeechStarted | SpeechStopped | Flushed | Progress | Finished | Failed
+WorkerEvent = Recognised | RulesHit | SpeechStarted | SpeechStopped | Flushed | Progress | Finished | Failed

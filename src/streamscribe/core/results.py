@@ -27,7 +27,8 @@ class Result:
 
     `version` grows over the whole session, so the largest version a client has seen names all that it has.
     `pass_` is 1 or 2. `stable_chars` characters at the start of `text` will not change within this pass. `sequence`
-    is the last audio sequence that had been processed.
+    is the last audio sequence that had been processed. `emotion` and `events` (laughter, applause...) come from models
+    that hear them.
     """
 
     type: ResultType
@@ -43,6 +44,8 @@ class Result:
     words: tuple[Word, ...] = ()
     confidence: float = 0.0
     language: str | None = None
+    emotion: str | None = None
+    events: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:

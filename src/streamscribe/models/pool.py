@@ -1,50 +1,83 @@
 """The models of one worker, loaded once, warm before they are ready."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from streamscribe.core.tokens import Mark, Token
 from streamscribe.models.ports import (
+    ChunkRequest,
+    Heard,
     Hypothesis,
+    Punctuator,
     SegmentRecognizer,
     SegmentRequest,
+    StreamingRecognizer,
     VadRequest,
     VoiceActivityDetector,
-    VoiceEvent,
 )
 from streamscribe.models.replica import Replica
 
-__all__ = ["Models", "Replica"]
+__all__ = ["FirstPass", "Models", "Punctuation", "Replica"]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPass:
+    """The streaming engine and its replica."""
+
+    recognizer: StreamingRecognizer
+    replica: Replica[ChunkRequest, tuple[Token, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Punctuation:
+    """The punctuation engine and its replica."""
+
+    punctuator: Punctuator
+    replica: Replica[str, tuple[Mark, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The engines and the replicas that run them."""
+    """The engines and the replicas that run them.
+
+    Without a `first_pass`, partials are drafts of `recognizer`; without `punctuation`, texts have the marks that
+    their model gave them.
+    """
 
     vad: VoiceActivityDetector
-    vad_replica: Replica[VadRequest, tuple[VoiceEvent, ...]]
+    vad_replica: Replica[VadRequest, Heard]
     recognizer: SegmentRecognizer
     recognizer_replica: Replica[SegmentRequest, Hypothesis]
+    first_pass: FirstPass | None = None
+    punctuation: Punctuation | None = None
+
+    @property
+    def replicas(self) -> tuple[Replica[Any, Any], ...]:
+        """All that there are."""
+        optional = (self.first_pass, self.punctuation)
+        return (self.vad_replica, self.recognizer_replica, *(one.replica for one in optional if one is not None))
 
     def start(self) -> None:
         """Starts the warm-up of all and returns."""
-        self.vad_replica.start()
-        self.recognizer_replica.start()
+        for replica in self.replicas:
+            replica.start()
 
     def wait_ready(self) -> None:
         """Blocks until all are warm; raises ModelUnavailable when one failed."""
-        self.vad_replica.wait_ready()
-        self.recognizer_replica.wait_ready()
+        for replica in self.replicas:
+            replica.wait_ready()
 
     @property
     def ready(self) -> bool:
         """Whether all are warm and alive."""
-        return self.vad_replica.ready and self.recognizer_replica.ready
+        return all(replica.ready for replica in self.replicas)
 
     @property
     def warmup_s(self) -> dict[str, float]:
         """How long the warm-up of each took."""
-        return {replica.name: replica.warmup_s for replica in (self.vad_replica, self.recognizer_replica)}
+        return {replica.name: replica.warmup_s for replica in self.replicas}
 
     def close(self) -> None:
         """Fails what waits and joins the threads; blocks until the running steps end."""
-        self.vad_replica.close()
-        self.recognizer_replica.close()
+        for replica in self.replicas:
+            replica.close()

@@ -3,7 +3,7 @@
 Engines are synchronous and not thread-safe: `models.pool.Replica` owns each in one thread and batches for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -11,8 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streamscribe.core.options import MAX_SEGMENT_MS, Hotword, Task
+from streamscribe.core.tokens import Mark, Token
 
 Samples = npt.NDArray[np.float32]
+Frames = npt.NDArray[np.float32]
+"""Spectral features of 10 ms frames, shape (frames, bands): frame i is that of samples 160 i to 160 i + 400."""
+
+FRAME_SHIFT_SAMPLES = 160
+FRAME_SAMPLES = 400
 Features = TypeVar("Features")
 Encoded = TypeVar("Encoded")
 
@@ -46,6 +52,18 @@ class VadRequest:
     last: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one block told: changes of the voice, and the frames that it completed.
+
+    The frames of a state follow each other without a gap from sample 0 on, so that a recogniser of the same family
+    reads them instead of computing its own. After a block that ends at sample n, all frames that end by n are known.
+    """
+
+    events: tuple[VoiceEvent, ...]
+    frames: Frames
+
+
 class VoiceActivityDetector(Protocol):
     """Streaming voice activity detection, many sessions in one model call."""
 
@@ -63,7 +81,7 @@ class VoiceActivityDetector(Protocol):
         """State of a new stream; of bounded size whatever its age."""
         ...
 
-    def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
+    def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each request's state by its block (never two requests of one state); one result each.
 
         A step that raises has changed no state, so that the batch can be tried again without the guilty request.
@@ -83,17 +101,28 @@ class HypothesisWord:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """What a model heard in one segment; empty text means that nobody spoke."""
+    """What a model heard in one segment; empty text means that nobody spoke.
+
+    `punctuated` says that the model writes its own punctuation; `emotion` and `events` (laughter, applause...) are
+    told by models that hear them.
+    """
 
     text: str
     language: str | None = None
     confidence: float = 0.0
     words: tuple[HypothesisWord, ...] = ()
+    punctuated: bool = False
+    emotion: str | None = None
+    events: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentRequest:
-    """One segment to recognise. `draft` asks for a cheap decode of a segment that is still open (a partial)."""
+    """One segment to recognise. `draft` asks for a cheap decode of a segment that is still open (a partial).
+
+    `frames` are those of `samples`, from its first sample on, where the platform has them already; an engine that
+    reads other features computes them from `samples`. `itn` asks a model that can write numbers in digits to do so.
+    """
 
     samples: Samples
     language: str | None = None
@@ -101,6 +130,8 @@ class SegmentRequest:
     hotwords: tuple[Hotword, ...] = ()
     words: bool = False
     draft: bool = False
+    frames: Frames | None = None
+    itn: bool = False
 
 
 class SegmentRecognizer(Protocol):
@@ -142,4 +173,77 @@ class EncoderDecoder(Protocol[Features, Encoded]):
 
     def decode(self, batch: Sequence[tuple[SegmentRequest, Encoded]]) -> list[Hypothesis]:
         """One hypothesis each, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRequest:
+    """The next frames of a stream: as many as its chunk has, or with `last` any number up to that, even none.
+
+    `last` ends the stream: what the model still holds comes out, and the state is of no more use.
+    """
+
+    state: Any
+    frames: Frames
+    last: bool = False
+
+
+class StreamingRecognizer(Protocol):
+    """Recognises streams chunk by chunk, many sessions in one model step.
+
+    A stream is one segment: its state is opened at the segment's first frame and dropped at the endpoint.
+    """
+
+    @property
+    def chunk_choices_ms(self) -> tuple[int, ...]:
+        """The chunk lengths that it offers, ascending; a chunk has a frame for each 10 ms."""
+        ...
+
+    @property
+    def lookahead_ms(self) -> int:
+        """How much audio behind a token is heard before it comes out, besides the chunk."""
+        ...
+
+    @property
+    def tail_padding_ms(self) -> int:
+        """Silence that must follow the last sound, as measured, for no last word to be lost."""
+        ...
+
+    def open(self, chunk_ms: int) -> Any:
+        """State of a new stream, one of `chunk_choices_ms`; of bounded size whatever its age."""
+        ...
+
+    def group(self, request: ChunkRequest) -> Hashable:
+        """The shape of the request: only those of one group can share a step."""
+        ...
+
+    def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
+        """Advances each request's state (never two requests of one state); the tokens that came out of each.
+
+        Token positions are samples since the stream began. All states advance or none: a step that raises has changed
+        nothing. Equal streams give equal tokens whatever the batch.
+        """
+        ...
+
+    def state_bytes(self, state: Any) -> int:
+        """The size of a state in memory."""
+        ...
+
+    def dump(self, state: Any) -> bytes:
+        """The state for another process, which `restore` makes equal again."""
+        ...
+
+    def restore(self, data: bytes) -> Any:
+        """The state that `dump` wrote; raises BadRequest for anything else."""
+        ...
+
+
+class Punctuator(Protocol):
+    """Punctuates texts that have no marks, batched."""
+
+    def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
+        """The marks of each text, in order, never before its first character; its last one ends the sentence.
+
+        Equal texts get equal marks whatever the batch.
+        """
         ...

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from threading import Lock
 
+from streamscribe.core.options import Hotword
 from streamscribe.core.results import Word
+from streamscribe.core.rules import RuleHit, TextPolicy
+from streamscribe.core.tokens import Mark
 from streamscribe.text.itn import InverseNormalizer
 from streamscribe.text.punctuation import punctuation
 from streamscribe.text.script import Simplifier, is_chinese
@@ -14,6 +17,7 @@ from streamscribe.text.timed import Edit, TimedText, timed
 class FinishRequest:
     """A final's text as the model gave it, and its words on the session's clock (or none).
 
+    `marks` is the punctuation that a model found for the text, which has none then. `hotwords` are corrected by sound.
     `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out.
     """
 
@@ -22,14 +26,22 @@ class FinishRequest:
     language: str | None = None
     itn: bool = True
     punctuation: bool = True
+    marks: tuple[Mark, ...] = ()
+    hotwords: tuple[Hotword, ...] = ()
+    policy: TextPolicy = TextPolicy()
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A text for people; its words, if any, are equal to it but for white space."""
+    """A text for people; its words, if any, are equal to it but for white space. `hits` are those of the rules.
+
+    `hotwords` are the phrases of the request's hot words that the text has.
+    """
 
     text: str
     words: tuple[Word, ...]
+    hits: tuple[RuleHit, ...] = ()
+    hotwords: tuple[str, ...] = ()
 
 
 class TextPipeline:
