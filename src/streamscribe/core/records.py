@@ -9,7 +9,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, SessionOptions
 from streamscribe.core.results import Result
-from streamscribe.core.rules import RuleHit, TextPolicy
+from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class SessionOpened:
     tenant_id: TenantId
     trace_id: TraceId
     options: SessionOptions
-    policy: TextPolicy = TextPolicy()
+    policy: TextPolicy = NO_POLICY
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ class TextPolicy:
     redact_digits: bool = False
 
 
+NO_POLICY = TextPolicy()
+
+
 @dataclass(frozen=True, slots=True)
 class RuleHit:
     """A phrase of a rule was said, by the session's clock."""

@@ -5,7 +5,7 @@ from threading import Lock
 
 from streamscribe.core.options import Hotword
 from streamscribe.core.results import Word
-from streamscribe.core.rules import RuleHit, TextPolicy
+from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 from streamscribe.core.tokens import Mark
 from streamscribe.text.itn import InverseNormalizer
 from streamscribe.text.punctuation import punctuation
@@ -28,7 +28,7 @@ class FinishRequest:
     punctuation: bool = True
     marks: tuple[Mark, ...] = ()
     hotwords: tuple[Hotword, ...] = ()
-    policy: TextPolicy = TextPolicy()
+    policy: TextPolicy = NO_POLICY
 
 
 @dataclass(frozen=True, slots=True)
