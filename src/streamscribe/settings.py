@@ -90,10 +90,24 @@ class ModelSettings(_Section):
     engine: Literal["onnx", "torch"] = Field(
         default="onnx", description="What runs the streaming Paraformer; `torch` needs the extra `funasr`."
     )
+    second_pass: Literal["paraformer", "sensevoice", "nano", "funasr"] = Field(
+        default="paraformer",
+        description="What recognises whole segments in the profiles `tiny` and `zh`. `nano` (Fun-ASR-Nano) and `funasr` "
+        "(AutoModel with `folders.funasr`) need the extra `funasr`.",
+    )
+    device: str = Field(
+        default="cpu",
+        pattern=r"^(cpu|cuda(:\d+)?)$",
+        description="Where PyTorch's engines run: `cpu`, `cuda`, `cuda:1`.",
+    )
+    folders: dict[str, Path] = Field(
+        default={}, description="Folders to take models from as they are, by id: fine-tuned ones; sums are not checked."
+    )
     dir: Path = Field(default=Path("~/.local/share/streamscribe/models"), description="Where models are installed.")
     threads: int = _bounded(0, 0, 256, "Threads of a model step; 0 means all cores.")
     compute_type: Literal["int8", "float32"] = Field(default="int8", description="Whisper's arithmetic.")
-    max_batch_size: int = _bounded(8, 1, 256, "Requests in one model step.")
+    max_batch_size: int = _bounded(8, 1, 256, "Segments in one model step.")
+    max_chunk_batch_size: int = _bounded(64, 1, 1024, "Chunks of streams in one step of the first pass or the VAD.")
     batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
     max_waiting_s: float = _bounded(
         600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."

@@ -45,7 +45,7 @@ def hub(monkeypatch):
 class TestCatalogue:
     def test_each_file_is_pinned_by_sum_and_size_and_stays_inside_its_folder(self):
         for model in registry.catalogue().values():
-            assert model.sources
+            assert bool(model.sources) is not model.bundled
             for pin in model.files:
                 assert re.fullmatch(r"[0-9a-f]{64}", pin.sha256)
                 assert pin.size_bytes > 0
@@ -55,6 +55,10 @@ class TestCatalogue:
     def test_the_whisper_profile_is_the_detector_and_the_recogniser(self):
         assert [model.id for model in registry.of_profile("whisper")] == ["fsmn-vad", "whisper-base"]
         assert registry.of_profile("fake") == ()
+
+    def test_the_zh_profile_is_two_passes_and_punctuation(self):
+        ids = [model.id for model in registry.of_profile("zh")]
+        assert ids == ["fsmn-vad", "paraformer-zh-streaming", "paraformer-zh", "ct-punc"]
 
     def test_an_unknown_id_is_answered_with_those_there_are(self):
         with pytest.raises(NotFound, match="whisper-base"):

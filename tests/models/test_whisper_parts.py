@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.bootstrap import warm_up_audio
+from streamscribe.bootstrap.models import warm_up_audio
 from streamscribe.models.whisper import guards
 from streamscribe.models.whisper.features import log_mel
 from streamscribe.models.whisper.vocabulary import Piece

@@ -123,7 +123,7 @@ async def _by_rest(client: httpx.AsyncClient, utterance: Utterance) -> str:
 
 
 async def _through_engine(corpus: Sequence[Utterance], settings: ModelSettings) -> _Heard:
-    from streamscribe.bootstrap import load_models
+    from streamscribe.bootstrap.models import load_models
 
     recognizer = load_models(settings).recognizer
 

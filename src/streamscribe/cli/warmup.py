@@ -25,7 +25,7 @@ def warmup(
     """
     settings = settings_from(config, set_, model__profile=profile)
     require_models(settings)
-    from streamscribe.bootstrap import load_models
+    from streamscribe.bootstrap.models import load_models
 
     with err.status("loading and warming the models"):
         models = load_models(settings.model)

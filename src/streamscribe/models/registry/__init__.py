@@ -2,7 +2,7 @@
 
 from streamscribe.models.registry.catalogue import FilePin, Model, Source, catalogue, find, of_profile
 from streamscribe.models.registry.disk import installed, open_verified, path, remove, verify
-from streamscribe.models.registry.errors import ChangedOnDisk, NoSpace, NotInstalled, PullFailed
+from streamscribe.models.registry.errors import ChangedOnDisk, NoSpace, NotInstalled, PartOfThePackage, PullFailed
 from streamscribe.models.registry.pull import pull
 from streamscribe.models.registry.staging import Progress
 
@@ -12,6 +12,7 @@ __all__ = [
     "Model",
     "NoSpace",
     "NotInstalled",
+    "PartOfThePackage",
     "Progress",
     "PullFailed",
     "Source",

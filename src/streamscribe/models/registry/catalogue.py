@@ -43,15 +43,19 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry: a model, or recordings to test with (task `recordings`)."""
+    """One entry: a model, or recordings to test with (task `recordings`).
+
+    One that is `bundled` lies in the package itself: it is always installed, and has no sources.
+    """
 
     id: str
     family: str
-    task: Literal["vad", "asr", "recordings"]
+    task: Literal["vad", "asr", "punctuation", "recordings"]
     languages: tuple[str, ...]
     licence: str
     files: tuple[FilePin, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...] = ()
+    bundled: bool = False
     tail_padding_ms: int = 0
     profiles: tuple[str, ...] = ()
 

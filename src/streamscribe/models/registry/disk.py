@@ -2,14 +2,17 @@
 
 import hashlib
 import shutil
+from importlib import resources
 from pathlib import Path
 
 from streamscribe.models.registry.catalogue import FilePin, Model, find
-from streamscribe.models.registry.errors import ChangedOnDisk, NotInstalled
+from streamscribe.models.registry.errors import ChangedOnDisk, NotInstalled, PartOfThePackage
 
 
 def path(model: Model, directory: Path) -> Path:
-    """Where the model lies, or would."""
+    """Where the model lies, or would: in the model folder, or in the package."""
+    if model.bundled:
+        return Path(str(resources.files("streamscribe.models"))) / "bundled" / model.id
     return directory / model.id
 
 
@@ -39,7 +42,12 @@ def open_verified(model_id: str, directory: Path) -> dict[str, Path]:
 
 
 def remove(model: Model, directory: Path) -> int:
-    """Deletes the model and what an interrupted pull left; returns the bytes freed. Raises NotInstalled."""
+    """Deletes the model and what an interrupted pull left; returns the bytes freed.
+
+    Raises NotInstalled, and PartOfThePackage for one that is bundled.
+    """
+    if model.bundled:
+        raise PartOfThePackage(model.id)
     left = [folder for folder in (path(model, directory), partial_path(model, directory)) if folder.is_dir()]
     if not left:
         raise NotInstalled(model.id)

@@ -18,6 +18,13 @@ class ChangedOnDisk(ModelUnavailable):
         super().__init__(f"model {model_id} is damaged ({listed}); type: streamscribe models pull {model_id}")
 
 
+class PartOfThePackage(ModelUnavailable):
+    """The model comes with StreamScribe: it is neither pulled nor removed."""
+
+    def __init__(self, model_id: str) -> None:
+        super().__init__(f"model {model_id} is a part of the package streamscribe; to mend it, install that again")
+
+
 class NoSpace(ModelUnavailable):
     """The disk has no room for the model; nothing was installed."""
 

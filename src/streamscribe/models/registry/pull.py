@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamscribe.models.registry.catalogue import Model, Source
 from streamscribe.models.registry.disk import path, verify
-from streamscribe.models.registry.errors import NoSpace, NotInstalled, PullFailed, SourceFailed
+from streamscribe.models.registry.errors import NoSpace, NotInstalled, PartOfThePackage, PullFailed, SourceFailed
 from streamscribe.models.registry.hub import fetch_hub
 from streamscribe.models.registry.sources import fetch_deb, fetch_folder, fetch_pypi
 from streamscribe.models.registry.staging import Progress, Staging
@@ -32,10 +32,13 @@ def pull(
     """Installs the model unless it is there and undamaged; returns its folder.
 
     `from_folder` is the only source where given. What an interrupted pull got is not fetched again; a pull of the
-    same model by another process is waited for. Raises NoSpace, and PullFailed with each source's reason.
+    same model by another process is waited for. Raises NoSpace, PullFailed with each source's reason, and
+    PartOfThePackage where a bundled model is damaged.
     """
     if _is_whole(model, directory):
         return path(model, directory)
+    if model.bundled:
+        raise PartOfThePackage(model.id)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with _alone(model, directory):

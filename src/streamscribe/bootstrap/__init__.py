@@ -1,19 +1,14 @@
 """The composition root: the only module that knows every adapter. It joins the parts and owns what runs."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
 
-import numpy as np
-
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
+from streamscribe.bootstrap.models import load_models
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.core.audio import SAMPLE_RATE
-from streamscribe.core.batching import BatchPolicy
-from streamscribe.core.errors import BadRequest
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
@@ -24,27 +19,12 @@ from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.models.pool import Models
-from streamscribe.models.ports import (
-    Samples,
-    SegmentRecognizer,
-    SegmentRequest,
-    VadOptions,
-    VadRequest,
-    VoiceActivityDetector,
-)
-from streamscribe.models.replica import Replica, StepReport
-from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import ModelSettings, Settings
+from streamscribe.settings import Settings
 from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
-
-VAD_WAIT_MS = 1.0
-"""A VAD step takes well under a millisecond: to wait longer for company would cost more than it saves."""
-
-_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,68 +46,6 @@ class Listening:
     funasr_url: str | None
     ready_s: float
     warmup_s: dict[str, float]
-
-
-def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] = lambda report: None) -> Models:
-    """Loads the profile's engines and gives each its thread; `start` and `wait_ready` come next. Blocks.
-
-    Raises ModelUnavailable where a model is not installed or its files have changed.
-    """
-    vad, recognizer = _engines(settings)
-    recognizer_policy = BatchPolicy(
-        max_batch_size=settings.max_batch_size, wait_ms=settings.batch_wait_ms, max_waiting_s=settings.max_waiting_s
-    )
-    vad_policy = BatchPolicy(max_batch_size=64, wait_ms=VAD_WAIT_MS, max_waiting_s=settings.max_waiting_s)
-    noise = warm_up_audio()
-
-    def warm_vad() -> None:
-        vad.step([VadRequest(vad.open(VadOptions()), noise[: vad.block_samples], last=True)])
-
-    def warm_recognizer() -> None:  # measured: after a draft, the first final is as quick as the third
-        recognizer.recognize([SegmentRequest(noise, draft=True)])
-
-    def failed(name: str, error: BaseException) -> None:
-        if not isinstance(error, BadRequest):  # which is its client's affair, and told there
-            _log.error("a model step failed", model=name, exc_info=error)
-
-    return Models(
-        vad=vad,
-        vad_replica=Replica("vad", vad.step, policy=vad_policy, on_step=on_step, on_error=failed, warm_up=[warm_vad]),
-        recognizer=recognizer,
-        recognizer_replica=Replica(
-            "recognizer",
-            recognizer.recognize,
-            policy=recognizer_policy,
-            on_step=on_step,
-            on_error=failed,
-            warm_up=[warm_recognizer],
-        ),
-    )
-
-
-def warm_up_audio() -> Samples:
-    """A second of noise: no engine decodes silence, and what the warm-up does not run, the first client waits for."""
-    return np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
-
-
-def _engines(settings: ModelSettings) -> tuple[VoiceActivityDetector, SegmentRecognizer]:
-    """The engines of a profile; each is imported only where it is used, for it brings its libraries along."""
-    if settings.profile == "fake":
-        from streamscribe.models.fake.recognizer import FakeRecognizer
-        from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
-
-        return FakeVoiceActivityDetector(), FakeRecognizer(cost_ms=settings.fake_cost_ms)
-
-    from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
-    from streamscribe.models.fsmn_vad.detector import FsmnVad
-    from streamscribe.models.registry import open_verified
-    from streamscribe.models.whisper.model import WhisperModel
-
-    directory = settings.dir.expanduser()
-    threads = settings.threads or os.cpu_count() or 1
-    files = open_verified("whisper-base", directory)
-    whisper = WhisperModel(files, threads=threads, compute_type=settings.compute_type)
-    return FsmnVad(open_verified("fsmn-vad", directory)), EncoderDecoderRecognizer(whisper)
 
 
 @asynccontextmanager

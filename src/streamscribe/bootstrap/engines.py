@@ -1,0 +1,159 @@
+"""Which engines a profile is made of; each is imported only where it is used, for it brings its libraries along."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
+from streamscribe.models.registry import open_verified
+from streamscribe.settings import ModelSettings, SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """What recognises: without `streaming`, partials are drafts of `recognizer`; it punctuates itself, or the other."""
+
+    vad: VoiceActivityDetector
+    recognizer: SegmentRecognizer
+    streaming: StreamingRecognizer | None = None
+    punctuator: Punctuator | None = None
+
+
+def engines_of(settings: ModelSettings) -> Engines:
+    """Loads the engines of the profile. Raises ModelUnavailable where a file is missing or another one."""
+    if settings.profile == "fake":
+        return _fake(settings)
+    return _Loader(settings).whisper() if settings.profile == "whisper" else _Loader(settings).funasr()
+
+
+def _fake(settings: ModelSettings) -> Engines:
+    from streamscribe.models.fake.recognizer import FakeRecognizer
+    from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
+
+    return Engines(FakeVoiceActivityDetector(), FakeRecognizer(cost_ms=settings.fake_cost_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The catalogue's ids of a profile's parts."""
+
+    streaming: str
+    streaming_torch: str
+    paraformer: str
+    sense_voice: str
+    nano: str
+    punctuation: str
+
+
+_NAMES = {
+    "tiny": _Names(
+        streaming="tiny-paraformer-streaming",
+        streaming_torch="tiny-paraformer-streaming",
+        paraformer="tiny-paraformer",
+        sense_voice="tiny-sensevoice",
+        nano="tiny-fun-asr-nano",
+        punctuation="tiny-punc",
+    ),
+    "zh": _Names(
+        streaming="paraformer-zh-streaming",
+        streaming_torch="paraformer-zh-streaming-torch",
+        paraformer="paraformer-zh",
+        sense_voice="sensevoice-small",
+        nano="fun-asr-nano",
+        punctuation="ct-punc",
+    ),
+}
+
+
+class _Loader:
+    """Opens model files and builds the engines that read them."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._settings = settings
+        self._threads = settings.threads or os.cpu_count() or 1
+
+    def whisper(self) -> Engines:
+        """FSMN-VAD and Whisper."""
+        from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
+        from streamscribe.models.whisper.model import WhisperModel
+
+        whisper = WhisperModel(
+            self._files("whisper-base"), threads=self._threads, compute_type=self._settings.compute_type
+        )
+        return Engines(self._vad(), EncoderDecoderRecognizer(whisper))
+
+    def funasr(self) -> Engines:
+        """FSMN-VAD, a streaming Paraformer, a second pass and CT-Transformer."""
+        from streamscribe.models.ct_transformer import OnnxPunctuator
+
+        names = _NAMES[self._settings.profile]
+        punctuator = OnnxPunctuator(self._files(names.punctuation), threads=self._threads)
+        return Engines(self._vad(), self._second_pass(names), self._first_pass(names), punctuator)
+
+    def _vad(self) -> VoiceActivityDetector:
+        from streamscribe.models.fsmn_vad.detector import FsmnVad
+
+        return FsmnVad(self._files("fsmn-vad"))
+
+    def _first_pass(self, names: _Names) -> StreamingRecognizer:
+        if self._settings.engine == "torch":
+            _need_extra("funasr", "model.engine torch")
+            from streamscribe.models.funasr_torch.streaming import TorchStreamingParaformer
+
+            return TorchStreamingParaformer(
+                self._files(names.streaming_torch), device=self._settings.device, threads=self._threads
+            )
+        from streamscribe.models.paraformer.streaming_onnx import OnnxStreamingParaformer
+
+        return OnnxStreamingParaformer(self._files(names.streaming), threads=self._threads)
+
+    def _second_pass(self, names: _Names) -> SegmentRecognizer:
+        match self._settings.second_pass:
+            case "sensevoice":
+                from streamscribe.models.sense_voice import OnnxSenseVoice
+
+                return OnnxSenseVoice(self._files(names.sense_voice), threads=self._threads)
+            case "nano":
+                return self._nano(names)
+            case "funasr":
+                return self._auto_model()
+        from streamscribe.models.paraformer.offline_onnx import OnnxParaformer
+
+        return OnnxParaformer(self._files(names.paraformer), threads=self._threads)
+
+    def _nano(self, names: _Names) -> SegmentRecognizer:
+        _need_extra("funasr", "model.second_pass nano")
+        from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
+        from streamscribe.models.funasr_torch.nano import FunAsrNano
+
+        return EncoderDecoderRecognizer(
+            FunAsrNano(self._files(names.nano), device=self._settings.device, threads=self._threads)
+        )
+
+    def _auto_model(self) -> SegmentRecognizer:
+        _need_extra("funasr", "model.second_pass funasr")
+        from streamscribe.models.funasr_torch.auto_model import AutoModelRecognizer
+
+        folder = self._settings.folders.get("funasr")
+        if folder is None:
+            raise SettingsError("setting model.folders.funasr: name the folder of the model that AutoModel is to load")
+        return AutoModelRecognizer(folder.expanduser(), device=self._settings.device, threads=self._threads)
+
+    def _files(self, model_id: str) -> Mapping[str, Path]:
+        """The model's files: those of the folder that the settings name for it as they are, else the verified ones."""
+        if (folder := self._settings.folders.get(model_id)) is None:
+            return open_verified(model_id, self._settings.dir.expanduser())
+        folder = folder.expanduser()
+        files = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+        if not files:
+            raise SettingsError(f"setting model.folders.{model_id}: no files in {folder}")
+        return files
+
+
+def _need_extra(extra: str, setting: str) -> None:
+    """Raises SettingsError that says what to install where PyTorch or FunASR is missing."""
+    from importlib.util import find_spec
+
+    if find_spec("torch") is None or find_spec("funasr") is None:
+        raise SettingsError(f"setting {setting}: needs more packages; type: pip install 'streamscribe[{extra}]'")

@@ -1,0 +1,100 @@
+"""The models of a profile, each with a thread of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from streamscribe.bootstrap.engines import engines_of
+from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.batching import BatchPolicy
+from streamscribe.core.errors import BadRequest
+from streamscribe.models.pool import FirstPass, Models, Punctuation
+from streamscribe.models.ports import (
+    ChunkRequest,
+    Punctuator,
+    Samples,
+    SegmentRecognizer,
+    SegmentRequest,
+    StreamingRecognizer,
+    VadOptions,
+    VadRequest,
+    VoiceActivityDetector,
+)
+from streamscribe.models.replica import Replica, StepReport
+from streamscribe.observe.logs import get_logger
+from streamscribe.settings import ModelSettings
+
+VAD_WAIT_MS = 1.0
+"""A VAD step takes well under a millisecond: to wait longer for company would cost more than it saves."""
+
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+
+_log = get_logger(__name__)
+
+
+def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] = lambda report: None) -> Models:
+    """Loads the profile's engines and gives each its thread; `start` and `wait_ready` come next. Blocks.
+
+    Raises ModelUnavailable where a model is not installed or its files have changed.
+    """
+    engines = engines_of(settings)
+    segments = BatchPolicy(
+        max_batch_size=settings.max_batch_size, wait_ms=settings.batch_wait_ms, max_waiting_s=settings.max_waiting_s
+    )
+    chunks = replace(segments, max_batch_size=settings.max_chunk_batch_size)
+    blocks = replace(chunks, wait_ms=VAD_WAIT_MS)
+
+    def replica(
+        name: str, step: Callable[[Sequence[Req]], Sequence[Res]], policy: BatchPolicy, warm_up: Callable[[], object]
+    ) -> Replica[Req, Res]:
+        return Replica(name, step, policy=policy, on_step=on_step, on_error=_failed, warm_up=[warm_up])
+
+    vad, recognizer, streaming, punctuator = engines.vad, engines.recognizer, engines.streaming, engines.punctuator
+    return Models(
+        vad=vad,
+        vad_replica=replica("vad", vad.step, blocks, lambda: _warm_vad(vad)),
+        recognizer=recognizer,
+        recognizer_replica=replica("recognizer", recognizer.recognize, segments, lambda: _warm_recognizer(recognizer)),
+        first_pass=None
+        if streaming is None
+        else FirstPass(streaming, replica("first-pass", streaming.step, chunks, lambda: _warm_streaming(streaming))),
+        punctuation=None
+        if punctuator is None
+        else Punctuation(
+            punctuator, replica("punctuation", punctuator.punctuate, segments, lambda: _warm_punctuator(punctuator))
+        ),
+    )
+
+
+def warm_up_audio() -> Samples:
+    """A second of noise: no engine decodes silence, and what the warm-up does not run, the first client waits for."""
+    return np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
+
+
+def _warm_vad(vad: VoiceActivityDetector) -> None:
+    vad.step([VadRequest(vad.open(VadOptions()), warm_up_audio()[: vad.block_samples], last=True)])
+
+
+def _warm_recognizer(recognizer: SegmentRecognizer) -> None:
+    recognizer.recognize([SegmentRequest(warm_up_audio(), draft=True)])  # after a draft, a final is as quick as later
+
+
+def _warm_streaming(streaming: StreamingRecognizer) -> None:
+    """A whole chunk and a last one, of each length that sessions may ask for."""
+    for chunk_ms in streaming.chunk_choices_ms:
+        state = streaming.open(chunk_ms)
+        frames = np.random.default_rng(0).normal(0, 1, (chunk_ms // 10, 80)).astype(np.float32)
+        streaming.step([ChunkRequest(state, frames)])
+        streaming.step([ChunkRequest(state, frames[:30], last=True)])
+
+
+def _warm_punctuator(punctuator: Punctuator) -> None:
+    punctuator.punctuate(["好的"])
+
+
+def _failed(name: str, error: BaseException) -> None:
+    if not isinstance(error, BadRequest):  # which is its client's affair, and told there
+        _log.error("a model step failed", model=name, exc_info=error)
