@@ -92,8 +92,8 @@ class ModelSettings(_Section):
     )
     second_pass: Literal["paraformer", "sensevoice", "nano", "funasr"] = Field(
         default="paraformer",
-        description="What recognises whole segments in the profiles `tiny` and `zh`. `nano` (Fun-ASR-Nano) and `funasr` "
-        "(AutoModel with `folders.funasr`) need the extra `funasr`.",
+        description="What recognises whole segments in the profiles `tiny` and `zh`. `nano` (Fun-ASR-Nano) and "
+        "`funasr` (AutoModel with `folders.funasr`) need the extra `funasr`.",
     )
     device: str = Field(
         default="cpu",
