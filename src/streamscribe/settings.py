@@ -14,7 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from pydantic_settings import SettingsError as SettingsSourceError
 
-from streamscribe.core.options import MAX_SEGMENT_MS, MAX_SILENCE_MS, MIN_SEGMENT_MS, MIN_SILENCE_MS
+from streamscribe.core.options import (
+    MAX_SEGMENT_MS,
+    MAX_SILENCE_MS,
+    MAX_SPEECH_MS,
+    MIN_SEGMENT_MS,
+    MIN_SILENCE_MS,
+    MIN_SPEECH_MS,
+)
 
 DEFAULT_FILE = Path("streamscribe.yaml")
 
@@ -77,6 +84,8 @@ class LimitSettings(_Section):
     reorder_window: int = _bounded(32, 0, 1024, "Chunks held while an earlier sequence is missing.")
     gap_timeout_s: float = _bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
     replay_bytes: int = _bounded(2**20, 2**12, 2**26, "Results kept per session for a resume.")
+    max_utilisation: float = _bounded(0.9, 0.05, 100, "New live sessions are refused where a model would be busier.")
+    max_lag_ms: float = _bounded(1000, 10, 60_000, "New live sessions are refused while 5 % of chunks take longer.")
 
 
 class ModelSettings(_Section):
@@ -108,9 +117,16 @@ class ModelSettings(_Section):
     compute_type: Literal["int8", "float32"] = Field(default="int8", description="Whisper's arithmetic.")
     max_batch_size: int = _bounded(8, 1, 256, "Segments in one model step.")
     max_chunk_batch_size: int = _bounded(64, 1, 1024, "Chunks of streams in one step of the first pass or the VAD.")
+    max_batch_s: float = _bounded(
+        60, 1, 100_000, "Audio seconds in one step of segments: the longest times how many they are."
+    )
     batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
     max_waiting_s: float = _bounded(
         600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."
+    )
+    max_inflight: int = _bounded(4096, 1, 1_000_000, "Requests that may wait for a model or be in its step.")
+    step_timeout_s: float = _bounded(
+        60, 0.1, 3600, "A model whose step takes longer is not ready: what waits for it fails, until the step ends."
     )
     fake_cost_ms: float = _bounded(0, 0, 10_000, "What a step of the fake model costs.")
 
@@ -123,6 +139,9 @@ class WorkerSettings(_Section):
     )
     max_segment_ms: int = _bounded(
         MAX_SEGMENT_MS, MIN_SEGMENT_MS, MAX_SEGMENT_MS, "Longest segment, unless the client says."
+    )
+    min_speech_ms: int = _bounded(
+        0, MIN_SPEECH_MS, MAX_SPEECH_MS, "Shorter voice is no segment, unless the client says."
     )
     preroll_ms: int = _bounded(300, 0, 2000, "Audio given to the model before the start of voice.")
     tail_ms: int = _bounded(300, 0, 2000, "Audio given to the model after the end of voice.")
@@ -193,7 +212,11 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         raise SettingsError(f"settings file {file or DEFAULT_FILE}: {' '.join(str(error).split())}") from None
 
 
-_KEPT_NAMES = {"MAX_BATCH_SIZE": "model.max_batch_size", "BATCH_WAIT_MS": "model.batch_wait_ms"}
+_KEPT_NAMES = {
+    "MAX_BATCH_SIZE": "model.max_batch_size",
+    "BATCH_WAIT_MS": "model.batch_wait_ms",
+    "MAX_INFLIGHT": "model.max_inflight",
+}
 """Environment names that FunASR operators know already."""
 
 

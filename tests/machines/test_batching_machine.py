@@ -28,7 +28,7 @@ class BatchingMachine(RuleBasedStateMachine):
         self.next_id += 1
         before = sum(other.audio_s for other in self.waiting.values())
         error = self.batcher.add(item)
-        bound = POLICY.max_waiting_s / (2 if priority is Priority.LOW else 1)
+        bound = POLICY.max_waiting_s / (2 if priority >= Priority.BULK else 1)
         if isinstance(error, Overloaded):
             assert self.waiting
             assert before + audio_s > bound - 1e-6

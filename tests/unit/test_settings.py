@@ -13,7 +13,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
 
     for name in list(os.environ):
-        if name.startswith("STREAMSCRIBE_") or name in {"MAX_BATCH_SIZE", "BATCH_WAIT_MS"}:
+        if name.startswith("STREAMSCRIBE_") or name in {"MAX_BATCH_SIZE", "BATCH_WAIT_MS", "MAX_INFLIGHT"}:
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
@@ -40,9 +40,10 @@ def test_the_file_of_the_working_folder_is_read() -> None:
 
 def test_names_that_operators_know_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_BATCH_SIZE", "3")
+    monkeypatch.setenv("MAX_INFLIGHT", "77")
     monkeypatch.setenv("BATCH_WAIT_MS", "7.5")
     model = load().model
-    assert (model.max_batch_size, model.batch_wait_ms) == (3, 7.5)
+    assert (model.max_batch_size, model.batch_wait_ms, model.max_inflight) == (3, 7.5, 77)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ class Priority(IntEnum):
     URGENT = 0
     """What a person waits for: the finals of a live session."""
     NORMAL = 1
-    """Voice activity detection; the finals of a file."""
-    LOW = 2
+    """The chunks of a live session: voice activity detection, first pass."""
+    BULK = 2
+    """All that a file asks for. It is never dropped, but nobody waits for it. It may fill half of what may wait."""
+    LOW = 3
     """Drafts, which the next draft replaces. They may fill only half of what may wait."""
 
 
@@ -85,7 +87,7 @@ class Batcher:
 
     def add(self, item: Waiting) -> Overloaded | None:
         """Lets `item` wait, or says that too much waits already; a single item of any length is taken."""
-        bound_s = self._policy.max_waiting_s * (_LOW_SHARE if item.priority is Priority.LOW else 1.0)
+        bound_s = self._policy.max_waiting_s * (_LOW_SHARE if item.priority >= Priority.BULK else 1.0)
         if self._lane_of and self._waiting_s + item.audio_s > bound_s:
             return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
         key: Hashable = item.id if item.exclusive is None else (item.exclusive,)

@@ -14,6 +14,9 @@ from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScri
 Req = TypeVar("Req")
 Res = TypeVar("Res")
 
+LAG_SMOOTHING = 0.1
+"""What the newest step counts in the moving mean of lags."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -64,6 +67,7 @@ class Replica(Generic[Req, Res]):
         self._on_error = on_error
         self._warm_up = warm_up
         self._warmup_s = 0.0
+        self._lag_s = 0.0
         self._batcher = Batcher(policy)
         self._pending: dict[int, _Pending[Req, Res]] = {}
         self._next_id = 0
@@ -77,6 +81,14 @@ class Replica(Generic[Req, Res]):
     def ready(self) -> bool:
         """Whether it is warm and its thread lives."""
         return self._warm.is_set() and self._stopped is None
+
+    @property
+    def lag_s(self) -> float:
+        """How long a live request takes now, from `submit` to the end of its step: a moving mean of the last steps.
+
+        0 before the first. Cheap, and callable from any thread; as old as the last step with a live request.
+        """
+        return self._lag_s
 
     @property
     def warmup_s(self) -> float:
@@ -174,6 +186,9 @@ class Replica(Generic[Req, Res]):
         began = monotonic()
         self._try(pending)
         ended = monotonic()
+        lags_s = [ended - item.arrived for item in batch if item.priority <= Priority.NORMAL]
+        if lags_s:
+            self._lag_s += LAG_SMOOTHING * (sum(lags_s) / len(lags_s) - self._lag_s)
         with self._changed:
             for item in batch:
                 del self._pending[item.id]
