@@ -11,7 +11,6 @@ process sent its chunks: where it is near the latencies, the machine was too bus
 """
 
 import asyncio
-import resource
 from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,7 +22,7 @@ from time import perf_counter
 import uvloop
 
 from streamscribe.bench.health import ask_health
-from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, open_session
+from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, allow_files, open_session, quantile_ms
 from streamscribe.bench.report import Report, report
 from streamscribe.client.local_server import LocalServer, RunningServer
 
@@ -40,7 +39,7 @@ ALONE = ("streamscribe.bench.gateway_alone",)
 
 def run(*, sessions: int, seconds: float) -> Report:
     """Loads each server for `seconds` after some time to settle, and reports."""
-    _allow_files(sessions + OTHERS)
+    allow_files(sessions + OTHERS)
     bounds = [f"--set=limits.{name}={sessions + OTHERS}" for name in ("max_sessions", "max_tenant_sessions")]
     with LocalServer(program=ALONE) as server:
         alone = uvloop.run(_measure(server, sessions, seconds))
@@ -49,13 +48,6 @@ def run(*, sessions: int, seconds: float) -> Report:
     del whole["memory_per_connection_kib"]  # of the worker's audio, most of it
     figures = {"sessions": float(sessions), **alone, **{f"whole_server_{name}": value for name, value in whole.items()}}
     return report("gateway", {"sessions": sessions, "seconds": seconds, "chunk_ms": 1000 * CHUNK_S}, figures)
-
-
-def _allow_files(wanted: int) -> None:
-    """Raises the limit on open files, here and in the servers started from here."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
 
 
 async def _measure(server: RunningServer, count: int, seconds: float) -> dict[str, float]:
@@ -81,13 +73,13 @@ async def _measure(server: RunningServer, count: int, seconds: float) -> dict[st
         asking.cancel()
     return {
         "chunks": float(sum(map(len, windows))),
-        "added_latency_p50_ms": median(_quantile_ms(window, 0.50) for window in windows),
-        "added_latency_p99_ms": median(_quantile_ms(window, 0.99) for window in windows),
+        "added_latency_p50_ms": median(quantile_ms(window, 0.50) for window in windows),
+        "added_latency_p99_ms": median(quantile_ms(window, 0.99) for window in windows),
         "cores": median(cores),
         "memory_per_connection_kib": (streaming_bytes - idle_bytes) / count / 1024,
-        "health_p99_ms": _quantile_ms(sorted(answers_s), 0.99),
+        "health_p99_ms": quantile_ms(sorted(answers_s), 0.99),
         "lost_sessions": float(latencies.lost),
-        "load_lag_p99_ms": _quantile_ms(sorted(lags_s), 0.99),
+        "load_lag_p99_ms": quantile_ms(sorted(lags_s), 0.99),
     }
 
 
@@ -123,7 +115,3 @@ async def _speak(sessions: Sequence[LoadSession], lags_s: list[float]) -> None:
 def _tone(number: int) -> bytes:
     """100 ms of a tone."""
     return array("h", (int(8000 * sin(0.02 * (number + 3) * i)) for i in range(CHUNK_BYTES // 2))).tobytes()
-
-
-def _quantile_ms(ordered: Sequence[float], share: float) -> float:
-    return 1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")

@@ -5,13 +5,15 @@ read without a JSON parser. One event loop drives thousands of sessions.
 """
 
 import asyncio
+import resource
 import struct
 from base64 import b64encode
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from secrets import token_bytes
 from time import perf_counter
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 CHUNK_S = 0.1
@@ -40,10 +42,11 @@ class Latencies:
 class LoadSession(asyncio.Protocol):
     """One session: after `opened`, sends a chunk when told and notes how long its ack took."""
 
-    def __init__(self, host: str, path: str, latencies: Latencies) -> None:
+    def __init__(self, host: str, path: str, latencies: Latencies, start: bytes = _START) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._latencies = latencies
+        self._start = start
         self._request = (
             f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {b64encode(token_bytes(16)).decode()}\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -88,6 +91,9 @@ class LoadSession(asyncio.Protocol):
             self._take(opcode, data[begin:at], now)
         self._buffer = data[at:]
 
+    def told(self, payload: bytes, now: float) -> None:
+        """Another message of the server; who wants to know overrides it."""
+
     def _upgrade(self, data: bytes) -> int:
         head, found, _ = data.partition(b"\r\n\r\n")
         if not found:
@@ -96,7 +102,7 @@ class LoadSession(asyncio.Protocol):
         if not self._upgraded:
             self._close()
             return len(data)
-        self._write(_control(_TEXT, _START))
+        self._write(_control(_TEXT, self._start))
         return len(head) + 4
 
     def _take(self, opcode: int, payload: bytes, now: float) -> None:
@@ -106,6 +112,8 @@ class LoadSession(asyncio.Protocol):
                 self._latencies.seconds.append(now - self._unacked.popleft())
         elif opcode == _TEXT and not self.opened.done():
             self.opened.set_result(None)
+        elif opcode == _TEXT:
+            self.told(payload, now)
         elif opcode == _PING:
             self._write(_control(_PONG, payload))
         elif opcode == _CLOSE:
@@ -139,14 +147,34 @@ def _frame(data: bytes, at: int) -> tuple[int, int, int] | None:
     return (opcode, begin, end) if len(data) >= end else None
 
 
+Session = TypeVar("Session", bound=LoadSession)
+
+
 async def open_session(url: str, latencies: Latencies) -> LoadSession:
     """Connects to a native WebSocket (`ws://`, loopback), and starts a sequenced session. Raises OSError."""
+    return await connect(url, lambda host, path: LoadSession(host, path, latencies))
+
+
+async def connect(url: str, make: Callable[[str, str], Session]) -> Session:
+    """Connects what `make` makes of host and path, and waits until its session is open. Raises OSError."""
     parts = urlsplit(url)
     _, session = await asyncio.get_running_loop().create_connection(
-        lambda: LoadSession(parts.netloc, parts.path, latencies), parts.hostname or "", parts.port or 80
+        lambda: make(parts.netloc, parts.path), parts.hostname or "", parts.port or 80
     )
     async with asyncio.timeout(OPEN_TIMEOUT_S):
         await session.opened
     if session.closed.done():
         raise ConnectionRefusedError("the server refused a session")
     return session
+
+
+def allow_files(wanted: int) -> None:
+    """Raises the limit on open files, here and in the servers started from here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+
+
+def quantile_ms(ordered: Sequence[float], share: float) -> float:
+    """The value below which `share` of ordered seconds lie, in milliseconds; NaN of none."""
+    return 1000 * ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("nan")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from streamscribe.cli.options import JsonOption, ProfileOption, require_models, settings_from
+from streamscribe.cli.options import JsonOption, ProfileOption, SetOption, require_models, settings_from
 from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.core.options import Latency, Mode
 
 if TYPE_CHECKING:
     from streamscribe.bench.report import Report
@@ -75,6 +76,32 @@ def gateway(
 
     with err.status(f"{sessions} sessions for {seconds:g} s, twice"):
         report = bench.run(sessions=sessions, seconds=seconds)
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
+def streams(
+    sessions: Annotated[int, typer.Option(min=1, max=5000, help="Sessions that speak at once, in real time.")] = 150,
+    seconds: Annotated[float, typer.Option(min=5, max=3600, help="How long to measure, once all speak.")] = 30,
+    mode: Annotated[Mode, typer.Option(help="Which passes run.")] = Mode.TWO_PASS,
+    latency: Annotated[Latency, typer.Option(help="How long the chunks of the first pass are.")] = Latency.BALANCED,
+    set_: SetOption = None,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Real-time streams through the whole server on the small models: lag of partials and finals, and the text.
+
+    Examples:
+
+    ```
+    streamscribe bench streams --check
+    streamscribe bench streams --sessions 300 --mode online --json
+    ```
+    """
+    from streamscribe.bench import streams as bench
+
+    with err.status(f"{sessions} sessions for {seconds:g} s"):
+        report = bench.run(sessions=sessions, seconds=seconds, mode=mode, latency=latency, sets=set_ or ())
     _show(report, as_json=json, check=check)
 
 

@@ -1,0 +1,37 @@
+"""Short recordings that the small models understand, for loads that must be heard right."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+
+from streamscribe.models.registry import open_verified
+
+RECORDINGS = "tiny-recordings"
+QUIET = 131
+"""Below this amplitude (of 32768) the synthesiser's output is silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """16 kHz mono PCM, what is said in it, and the sample after the last sound."""
+
+    samples: npt.NDArray[np.int16]
+    text: str
+    speech_end: int
+
+
+def recordings(kind: str = "plain") -> list[Recording]:
+    """The catalogue's recordings of one kind, in the order of their manifest."""
+    files = open_verified(RECORDINGS, Path())
+    entries = json.loads(files["manifest.json"].read_text(encoding="utf-8"))
+    return [_read(files[entry["audio"]], entry["text"]) for entry in entries if entry["kind"] == kind]
+
+
+def _read(file: Path, text: str) -> Recording:
+    samples, _ = soundfile.read(file, dtype="int16")
+    loud = np.flatnonzero(np.abs(samples.astype(np.int32)) > QUIET)
+    return Recording(samples, text, int(loud[-1]) + 1)
