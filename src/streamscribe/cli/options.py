@@ -43,7 +43,9 @@ def _hotwords(value: list[str] | None) -> None:
 
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="Settings file (default: ./streamscribe.yaml).")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting, as section.field=value; repeatable.")]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="Which models: whisper, tiny, zh, or fake (load tests).")]
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", help="Models: whisper, tiny, zh, or fake (load tests).")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON value for machines.")]
 LanguageOption = Annotated[
     str | None,
