@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.options import Hotword
 from streamscribe.core.records import Record, WorkerEvent
+from streamscribe.core.rules import NO_POLICY, TextPolicy
 
 RecordHandler = Callable[[Record], None]
 EventHandler = Callable[[WorkerEvent], None]
@@ -56,10 +58,12 @@ class Bus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant and its quotas."""
+    """A tenant: its quota, the hot words of all its sessions and its rules for their texts."""
 
     tenant_id: TenantId
     max_sessions: int
+    hotwords: tuple[Hotword, ...] = ()
+    policy: TextPolicy = NO_POLICY
 
 
 class TenantStore(Protocol):

@@ -9,7 +9,17 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Recognised
 from streamscribe.core.results import Result, ResultType, Word
 from streamscribe.core.session import Session
-from streamscribe.core.session_io import Durable, Effect, Publish, Send, SessionEvent, SessionIdentity, SessionLimits
+from streamscribe.core.session_io import (
+    NO_TEXTS,
+    Durable,
+    Effect,
+    Publish,
+    Send,
+    SessionEvent,
+    SessionIdentity,
+    SessionLimits,
+    TenantTexts,
+)
 
 SESSION = SessionId("session-1")
 IDENTITY = SessionIdentity(SESSION, TenantId("tenant-1"), TraceId("trace-1"), "token", "process")
@@ -39,9 +49,16 @@ T = TypeVar("T")
 class Driver:
     """Drives one session as a shell would, but by hand; checks its equations after each event."""
 
-    def __init__(self, options: SessionOptions = FILE, *, lingers: bool = False, **limits: Any) -> None:
+    def __init__(
+        self,
+        options: SessionOptions = FILE,
+        *,
+        lingers: bool = False,
+        texts: TenantTexts = NO_TEXTS,
+        **limits: Any,
+    ) -> None:
         self.now = 0.0
-        self.session = Session(IDENTITY, replace(LIMITS, **limits), options, now=0.0, lingers=lingers)
+        self.session = Session(IDENTITY, replace(LIMITS, **limits), options, now=0.0, lingers=lingers, texts=texts)
         self.greeting = self.session.open(0.0)
 
     def __call__(self, event: SessionEvent, *, at: float | None = None) -> list[Effect]:

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.core.errors import BadRequest
-from streamscribe.core.hotwords import MAX_HOTWORDS_TEXT_CHARS, parse_hotwords
+from streamscribe.core.hotwords import (
+    MAX_HOTWORDS_TEXT_CHARS,
+    MAX_IGNORED,
+    merge_hotwords,
+    parse_hotwords,
+    read_hotwords,
+)
 from streamscribe.core.options import MAX_HOTWORD_CHARS, MAX_HOTWORDS, Hotword
 
 
@@ -88,3 +94,34 @@ def test_anything_a_peer_sends_gives_bounded_hot_words_or_a_bad_request(value: o
         assert 0 < len(hotword.phrase) <= MAX_HOTWORD_CHARS
         assert 0.0 <= hotword.weight <= 100.0
     assert parse_hotwords(hotwords) == hotwords
+
+
+def test_phrases_that_cannot_be_taken_are_told_and_lose_no_other() -> None:
+    read = read_hotwords(["a", 7, "x" * 65, "b\ud800", {"phrase": "c", "weight": "heavy"}, "d"])
+    assert [hotword.phrase for hotword in read.accepted] == ["a", "d"]
+    assert [(one.phrase, one.reason) for one in read.ignored] == [
+        ("", "a phrase must be a string"),
+        ("x" * 64, "a phrase is longer than 64 characters"),
+        ("b\ufffd", "a phrase holds characters that cannot be printed"),
+        ("c", "a weight must be a number from 0 to 100"),
+    ]
+
+
+def test_of_too_many_phrases_the_first_are_taken_and_what_is_told_is_bounded() -> None:
+    read = read_hotwords([str(n) for n in range(3 * MAX_HOTWORDS)])
+    assert [hotword.phrase for hotword in read.accepted] == [str(n) for n in range(MAX_HOTWORDS)]
+    assert len(read.ignored) == MAX_IGNORED
+    assert read.ignored[0].phrase == str(MAX_HOTWORDS)
+
+
+@pytest.mark.parametrize("phrase", ["file:///etc/passwd", "/etc/passwd", "http://10.0.0.1/", "../x.txt", "$(id)"])
+def test_a_phrase_like_a_path_or_an_address_is_a_phrase(phrase: str) -> None:
+    assert parse_hotwords([phrase]) == (Hotword(phrase),)
+
+
+def test_two_lists_merge_within_the_bound_and_the_first_wins() -> None:
+    first = tuple(Hotword(f"s{n}", 2.0) for n in range(60))
+    second = (Hotword("s0", 9.0), *(Hotword(f"t{n}") for n in range(60)))
+    merged = merge_hotwords(first, second)
+    assert merged == (*first, *second[1:41])
+    assert len(merged) == MAX_HOTWORDS

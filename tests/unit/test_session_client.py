@@ -13,6 +13,7 @@ from streamscribe.core.messages import (
     ErrorSent,
     Flush,
     FlushDone,
+    HotwordsTold,
     Invalid,
     Ping,
     Pong,
@@ -20,7 +21,7 @@ from streamscribe.core.messages import (
     Start,
     Update,
 )
-from streamscribe.core.options import Hotword, SessionOptions
+from streamscribe.core.options import Hotword, IgnoredHotword, SessionOptions
 from streamscribe.core.records import (
     AudioChunk,
     AudioEnded,
@@ -30,7 +31,8 @@ from streamscribe.core.records import (
     SessionAbandoned,
     SessionOpened,
 )
-from streamscribe.core.session_io import ConnectionLost, Disconnect, Durable, Pace, Release
+from streamscribe.core.rules import TextPolicy
+from streamscribe.core.session_io import ConnectionLost, Disconnect, Durable, Pace, Release, TenantTexts
 from streamscribe.core.session_table import Stage
 from tests.unit.session_kit import FILE, IDENTITY, SECOND, SEQUENCED, SESSION, Driver, only, records, sent
 
@@ -47,7 +49,7 @@ def test_the_greeting_tells_identity_durability_and_bounds() -> None:
 def test_nothing_is_published_before_the_first_audio() -> None:
     session = Driver()
     assert session(Start(SEQUENCED)) == []
-    assert session(Update(HOTWORDS)) == []
+    assert records(session(Update(HOTWORDS))) == []
     assert session.session.stage is Stage.CREATED
 
 
@@ -67,6 +69,31 @@ def test_a_start_replaces_the_one_before_it_while_no_audio_came() -> None:
     opened, _ = records(session(Audio(b"ab")))
     assert opened.options == SessionOptions(language="zh", hotwords=HOTWORDS)
     assert session.session.options == opened.options
+
+
+def test_the_client_is_told_which_of_its_hot_words_hold_wherever_it_named_them() -> None:
+    ignored = (IgnoredHotword("x", "too long"),)
+    told = HotwordsTold(("StreamScribe",), ignored)
+    named = SessionOptions(hotwords=HOTWORDS, ignored_hotwords=ignored)
+    assert sent(Driver(named).greeting)[1:] == [told]
+    session = Driver()
+    assert sent(session(Start(SessionOptions(language="en")))) == []
+    assert sent(session(Start(named))) == [told]
+    assert sent(session(Update((), ()))) == [HotwordsTold((), ())]
+    session.stream()
+    assert sent(session(Update(HOTWORDS, ignored))) == [told]
+
+
+def test_the_tenants_hot_words_join_the_clients_which_win() -> None:
+    texts = TenantTexts((Hotword("StreamScribe", 9.0), Hotword("FunASR", 3.0)), TextPolicy(redact=("x",)))
+    merged = (*HOTWORDS, Hotword("FunASR", 3.0))
+    session = Driver(SessionOptions(ignored_hotwords=(IgnoredHotword("x", "too long"),)), texts=texts)
+    session(Update(HOTWORDS))
+    opened, _ = records(session(Audio(b"ab")))
+    assert opened.options == SessionOptions(hotwords=merged)
+    assert opened.policy == TextPolicy(redact=("x",))
+    assert only(records(session(Update(HOTWORDS)))).hotwords == merged
+    assert only(records(session(Update(())))).hotwords == texts.hotwords
 
 
 def test_a_start_after_audio_is_refused_and_the_session_goes_on() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from streamscribe.core.record_log import RecordLog
+from streamscribe.core.records import RulesHit
 from streamscribe.core.result_log import ResultLog, size_of
-from tests.unit.session_kit import result, word
+from streamscribe.core.rules import RuleHit, RuleKind
+from tests.unit.session_kit import SESSION, result, word
 
 
 def test_records_are_numbered_without_gaps() -> None:
@@ -118,3 +120,15 @@ def test_law_7_what_is_remembered_of_finals_is_bounded_and_old_segments_stay_clo
     assert not log.add(result(3002, segment=2990, final=True))
     assert log.add(result(3003, segment=2990, final=True, pass_=2))
     assert log.add(result(3004, segment=3001))
+
+
+def test_law_7_rule_hits_go_with_the_final_that_they_belong_to() -> None:
+    hits = RulesHit(SESSION, 0, 0, (RuleHit("rule", RuleKind.PRODUCT, "x", 0, 1),))
+    log = ResultLog(max_bytes=2 * size_of(result(1)) + 500)
+    log.expect(hits)
+    log.add(result(1, final=True))
+    assert log.hits_of(result(1)) == hits
+    for version in (2, 3):
+        log.add(result(version, segment=version, final=True))
+        log.check_integrity()
+    assert log.hits_of(result(1)) is None

@@ -1,9 +1,19 @@
 """A session and its worker: results, progress, the end, failures."""
 
 from streamscribe.core.errors import InternalError, ModelUnavailable
-from streamscribe.core.messages import Closed, End, ErrorSent, FlushDone, Heartbeat, ResultSent, SpeechActivity
-from streamscribe.core.records import Failed, Finished, Flushed, Progress, SpeechStarted, SpeechStopped
-from streamscribe.core.session_io import Disconnect, Release
+from streamscribe.core.messages import (
+    Closed,
+    End,
+    ErrorSent,
+    FlushDone,
+    Heartbeat,
+    ResultSent,
+    RuleHitsSent,
+    SpeechActivity,
+)
+from streamscribe.core.records import Failed, Finished, Flushed, Progress, RulesHit, SpeechStarted, SpeechStopped
+from streamscribe.core.rules import RuleHit, RuleKind
+from streamscribe.core.session_io import ConnectionLost, ConnectionResumed, Disconnect, Release
 from tests.unit.session_kit import IDENTITY, SESSION, Driver, only, recognised, records, result, sent
 
 
@@ -19,6 +29,29 @@ def test_law_3_a_result_that_comes_again_is_not_sent_again() -> None:
     assert session(recognised(2, final=True)) == []
     assert session(recognised(3)) == []
     assert len(sent(session(recognised(4, final=True, pass_=2)))) == 1
+
+
+HITS = (RuleHit("promises", RuleKind.PROMISED, "in writing", 100, 900),)
+
+
+def test_rule_hits_are_told_right_before_their_final_and_with_it_alone() -> None:
+    session = Driver().stream()
+    assert session(RulesHit(SESSION, 0, 1, HITS)) == []
+    hits, final = sent(session(recognised(1, final=True)))
+    assert hits == RuleHitsSent(0, 1, HITS)
+    assert final.result.version == 1
+    assert session(RulesHit(SESSION, 0, 1, HITS)) == []
+    assert session(recognised(1, final=True)) == []
+    assert len(sent(session(recognised(2, segment=1, final=True)))) == 1
+
+
+def test_rule_hits_that_a_client_missed_come_again_with_their_final() -> None:
+    session = Driver().stream()
+    session(ConnectionLost())
+    session(RulesHit(SESSION, 0, 0, HITS))
+    session(recognised(1, final=True))
+    told = sent(session(ConnectionResumed(last_version=0, last_acked_sequence=None)))
+    assert told[-2:] == [RuleHitsSent(0, 0, HITS), ResultSent(SESSION, IDENTITY.trace_id, result(1, final=True))]
 
 
 def test_speech_and_flush_events_are_told() -> None:

@@ -20,12 +20,14 @@ from streamscribe.core.messages import (
     FlushDone,
     GoAway,
     Heartbeat,
+    HotwordsTold,
     Invalid,
     Ping,
     Pong,
     ResultSent,
     Resume,
     Resumed,
+    RuleHitsSent,
     ServerMessage,
     SessionBounds,
     SlowDown,
@@ -33,8 +35,9 @@ from streamscribe.core.messages import (
     Start,
     Update,
 )
-from streamscribe.core.options import EndpointOptions, Hotword, Mode, SessionOptions
+from streamscribe.core.options import EndpointOptions, Hotword, IgnoredHotword, Mode, SessionOptions
 from streamscribe.core.results import Result, ResultType, Word
+from streamscribe.core.rules import RuleHit, RuleKind
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native import NativeDialect, native_options_from_query
 from streamscribe.wire.native_server import decode_server_message, to_wire
@@ -142,7 +145,7 @@ def test_each_control_message_has_its_core_type(text, expected):
         ('{"type":"resume","session_id":"s","resume_token":"t","last_acked_sequence":4294967296}',
          "last_acked_sequence", True),
         ('{"type":"update"}', "hotwords", False),
-        ('{"type":"update","hotwords":{"a":[]}}', "hotwords", False),
+        ('{"type":"update","hotwords":"{"}', "hotwords", False),
         ('{"type":"flush","marker":' + json.dumps("m" * 129) + "}", "marker", False),
         ('{"type":"flush","marker":1}', "marker", False),
         ('{"type":"jump"}', "type", False),
@@ -231,7 +234,7 @@ def test_the_query_reads_every_option():
 @pytest.mark.parametrize(
     ("params", "field"),
     [({"rate": "fast"}, "audio.sample_rate"), ({"rate": "7999"}, "audio.sample_rate"), ({"words": "maybe"}, "words"),
-     ({"mode": "x"}, "mode"), ({"language": "e n"}, "language"), ({"hotwords": "x" * 65}, "hotwords"),
+     ({"mode": "x"}, "mode"), ({"language": "e n"}, "language"), ({"hotwords": "[x"}, "hotwords"),
      ({"silence_ms": "99"}, "endpoint.silence_ms")],
 )  # fmt: skip
 def test_a_bad_query_parameter_names_the_field(params, field):
@@ -274,6 +277,13 @@ SERVER_MESSAGES: st.SearchStrategy[ServerMessage] = st.one_of(
     st.builds(Resumed, st.just(SESSION), INTEGERS, INTEGERS),
     st.builds(Ack, INTEGERS),
     st.builds(ResultSent, st.just(SESSION), st.just(TRACE), RESULTS),
+    st.builds(HotwordsTold, st.lists(TEXT).map(tuple), st.lists(st.builds(IgnoredHotword, TEXT, TEXT)).map(tuple)),
+    st.builds(
+        RuleHitsSent,
+        INTEGERS,
+        st.integers(0, 1),
+        st.lists(st.builds(RuleHit, TEXT, st.sampled_from(RuleKind), TEXT, INTEGERS, INTEGERS)).map(tuple),
+    ),
     st.builds(SpeechActivity, st.booleans(), st.integers(0, 1), INTEGERS),
     st.builds(FlushDone, TEXT),
     st.builds(Heartbeat, INTEGERS, INTEGERS),
@@ -355,6 +365,33 @@ def test_connected_is_encoded_as_documented():
         "resume_token": "tok", "durability": "process",
         "limits": {"max_message_bytes": 4096, "max_session_s": 10_800, "idle_timeout_s": 30.0, "resume_window_s": 30.0},
     }  # fmt: skip
+
+
+def test_what_came_of_hot_words_is_encoded_as_documented():
+    (text,) = dialect().encode(HotwordsTold(("通义",), (IgnoredHotword("x", "too long"),)))
+    assert json.loads(text) == {
+        "type": "hotwords", "accepted": ["通义"], "ignored": [{"phrase": "x", "reason": "too long"}],
+    }  # fmt: skip
+
+
+def test_rule_hits_are_encoded_as_documented():
+    (text,) = dialect().encode(RuleHitsSent(3, 1, (RuleHit("promises", RuleKind.PROMISED, "保本", 100, 900),)))
+    assert json.loads(text) == {
+        "type": "rule_hit", "segment_id": 3, "channel": 1,
+        "hits": [{"rule": "promises", "kind": "promised", "phrase": "保本", "start_ms": 100, "end_ms": 900}],
+    }  # fmt: skip
+
+
+def test_a_phrase_that_cannot_be_taken_loses_no_other_and_is_told():
+    hotwords = json.dumps(["ok", "x" * 65, {"phrase": 7}, {"phrase": "light", "weight": -1}, "file:///etc/passwd"])
+    accepted = (Hotword("ok"), Hotword("file:///etc/passwd"))
+    (update,) = dialect().decode_text('{"type":"update","hotwords":' + hotwords + "}")
+    assert update.hotwords == accepted
+    assert [one.phrase for one in update.ignored] == ["x" * 64, "", "light"]
+    (start,) = dialect().decode_text('{"type":"start","hotwords":' + hotwords + "}")
+    assert (start.options.hotwords, start.options.ignored_hotwords) == (accepted, update.ignored)
+    asked = native_options_from_query({"hotwords": hotwords})
+    assert (asked.hotwords, asked.ignored_hotwords) == (accepted, update.ignored)
 
 
 def test_a_refusal_by_quota_holds_the_documented_answer():

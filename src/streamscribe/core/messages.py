@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
-from streamscribe.core.options import Hotword, SessionOptions
+from streamscribe.core.options import Hotword, IgnoredHotword, SessionOptions
 from streamscribe.core.results import Result
+from streamscribe.core.rules import RuleHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,10 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replaces the hot words from the next segment on."""
+    """Replaces the hot words from the next segment on; `ignored` are those of the client's list that are not taken."""
 
     hotwords: tuple[Hotword, ...]
+    ignored: tuple[IgnoredHotword, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,23 @@ class ResultSent:
 
 
 @dataclass(frozen=True, slots=True)
+class HotwordsTold:
+    """Which of the phrases that the client gave hold from the next segment on, and which do not."""
+
+    accepted: tuple[str, ...]
+    ignored: tuple[IgnoredHotword, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleHitsSent:
+    """What the tenant's rules found in the final that comes next for this segment."""
+
+    segment_id: int
+    channel: int
+    hits: tuple[RuleHit, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechActivity:
     """Voice began (`started`) or stopped on a channel."""
 
@@ -184,6 +203,8 @@ ServerMessage = (
     | Resumed
     | Ack
     | ResultSent
+    | HotwordsTold
+    | RuleHitsSent
     | SpeechActivity
     | FlushDone
     | Heartbeat

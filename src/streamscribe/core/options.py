@@ -22,6 +22,11 @@ class Mode(StrEnum):
     OFFLINE = "offline"
     TWO_PASS = "2pass"
 
+    @property
+    def last_pass(self) -> int:
+        """The pass whose finals nothing follows."""
+        return 1 if self is Mode.ONLINE else 2
+
 
 class Latency(StrEnum):
     """How long the chunks of the first pass are: short ones are told sooner, long ones cost less.
@@ -51,6 +56,14 @@ class Hotword:
 
 
 @dataclass(frozen=True, slots=True)
+class IgnoredHotword:
+    """A phrase of a client's list that was not taken, as far as a phrase may be long, and why."""
+
+    phrase: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointOptions:
     """When speech counts as ended. Times in milliseconds; None takes the server's default.
 
@@ -66,6 +79,7 @@ class EndpointOptions:
 class SessionOptions:
     """A session's wishes. `language` None means: recognise it. `live` False marks a file, which is never paced.
 
+    `ignored_hotwords` were asked for too; the client is told of them, and they go no further than the gateway.
     `chunk_ms` is the first pass's chunk, of those that the model offers the nearest; None leaves it to `latency`.
     """
 
@@ -74,6 +88,7 @@ class SessionOptions:
     task: Task = Task.TRANSCRIBE
     language: str | None = None
     hotwords: tuple[Hotword, ...] = ()
+    ignored_hotwords: tuple[IgnoredHotword, ...] = ()
     words: bool = False
     itn: bool = True
     punctuation: bool = True

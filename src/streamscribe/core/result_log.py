@@ -3,6 +3,7 @@
 from collections import deque
 
 from streamscribe.core.integrity import ensure
+from streamscribe.core.records import RulesHit
 from streamscribe.core.results import Result
 
 _REMEMBERED_FINALS = 1024
@@ -14,6 +15,8 @@ _KEPT_PARTIALS = 16
 _RESULT_BYTES = 200
 _WORD_BYTES = 120
 _CHAR_BYTES = 4
+_HIT_BYTES = 500
+"""A hit's names and phrase are bounded where the rules are read."""
 
 
 def size_of(result: Result) -> int:
@@ -24,13 +27,15 @@ def size_of(result: Result) -> int:
 class ResultLog:
     """Keeps law 3 on the client's side of the bus, and what a resume must send again.
 
-    Finals are kept up to `max_bytes`, the oldest are dropped first; of partials only the newest of each segment that
-    has no final yet, as a client overwrites them anyway.
+    Finals are kept, with what the rules found in them, up to `max_bytes`, the oldest are dropped first; of partials
+    only the newest of each segment that has no final yet, as a client overwrites them anyway.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._finals: deque[tuple[Result, int]] = deque()
+        self._hits: dict[int, RulesHit] = {}
+        self._expected: RulesHit | None = None
         self._bytes = 0
         self._partials: dict[int, Result] = {}
         self._last_version = 0
@@ -57,6 +62,14 @@ class ResultLog:
                 del self._partials[next(iter(self._partials))]
         return True
 
+    def expect(self, hits: RulesHit) -> None:
+        """The final that comes next, if it is of this segment, has these hits: both are kept together."""
+        self._expected = hits
+
+    def hits_of(self, result: Result) -> RulesHit | None:
+        """The hits of a kept final."""
+        return self._hits.get(result.version)
+
     def _may_follow(self, result: Result) -> bool:
         if result.segment_id in self._final_pass:
             return result.is_final and result.pass_ > self._final_pass[result.segment_id]
@@ -70,12 +83,17 @@ class ResultLog:
             del self._final_pass[oldest]
             self._closed_up_to = max(self._closed_up_to, oldest)
         size_bytes = size_of(result)
+        hits, self._expected = self._expected, None
+        if hits is not None and hits.segment_id == result.segment_id:
+            self._hits[result.version] = hits
+            size_bytes += _HIT_BYTES * len(hits.hits)
         self._finals.append((result, size_bytes))
         self._bytes += size_bytes
         while self._bytes > self._max_bytes:
             dropped, size_bytes = self._finals.popleft()
             self._bytes -= size_bytes
             self._dropped_version = dropped.version
+            self._hits.pop(dropped.version, None)
 
     def since(self, version: int) -> list[Result] | None:
         """What a client that has seen up to `version` lacks, in order; None if part of it is no longer held."""
@@ -91,6 +109,7 @@ class ResultLog:
         ensure(self._bytes == sum(size for _, size in self._finals), "kept bytes == sum of sizes")
         ensure(self._bytes <= self._max_bytes, "kept bytes <= max_bytes")
         ensure(versions == sorted(set(versions)), "versions grow")
+        ensure(self._hits.keys() <= set(versions), "hits are kept with their finals")
         ensure(all(self._dropped_version < v <= self._last_version for v in versions), "dropped < kept <= last")
         ensure(len(self._final_pass) <= _REMEMBERED_FINALS, "remembered finals are bounded")
         ensure(len(self._partials) <= _KEPT_PARTIALS, "kept partials are bounded")

@@ -3,6 +3,12 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+MAX_RULES = 100
+MAX_RULE_PHRASES = 5_000
+"""Phrases of a tenant's rules together; as many words may be redacted."""
+
+MAX_RULE_PHRASE_CHARS = 64
+
 
 class RuleKind(StrEnum):
     """What a phrase means to the tenant."""

@@ -28,10 +28,11 @@ from streamscribe.core.errors import (
     Timeout,
 )
 from streamscribe.core.integrity import ensure
-from streamscribe.core.options import SessionOptions
+from streamscribe.core.options import Hotword, IgnoredHotword, SessionOptions
 from streamscribe.core.result_log import ResultLog
 from streamscribe.core.results import Result
 from streamscribe.core.session_io import (
+    NO_TEXTS,
     ConnectionLost,
     ConnectionResumed,
     Delivered,
@@ -48,6 +49,7 @@ from streamscribe.core.session_io import (
     SessionMessage,
     ShellEvent,
     Stopped,
+    TenantTexts,
     Tick,
 )
 from streamscribe.core.session_table import Stage, Step, next_stage
@@ -72,12 +74,13 @@ class Session:
         *,
         now: float,
         lingers: bool = False,
+        texts: TenantTexts = NO_TEXTS,
     ) -> None:
         self._lingers = lingers
         self._identity = identity
         self._limits = limits
         self._stage = Stage.CREATED
-        self._uplink = Uplink(identity, limits, options)
+        self._uplink = Uplink(identity, limits, options, texts)
         self._results = ResultLog(limits.replay_bytes)
         self._ended = False
         self._told_late_audio = False
@@ -113,7 +116,7 @@ class Session:
                 resume_window_s=limits.resume_window_s,
             ),
         )
-        return [Send(greeting)]
+        return [Send(greeting), *self._tell_hotwords()]
 
     def handle(self, event: SessionEvent, now: float) -> list[Effect]:
         """Takes what happened and says what is to be done, in order; nothing any more after the end."""
@@ -155,8 +158,10 @@ class Session:
     def _start(self, options: SessionOptions) -> list[Effect]:
         if self._stage is not Stage.CREATED:
             return self._refuse("start must come before the first audio")
+        before = self.options
         self._uplink.choose(options)
-        return []
+        named = (options.hotwords, options.ignored_hotwords) != (before.hotwords, before.ignored_hotwords)
+        return self._tell_hotwords() if named else []
 
     def _audio(self, message: m.Audio, now: float) -> list[Effect]:
         if self._ended:
@@ -192,10 +197,19 @@ class Session:
 
     def _update(self, message: m.Update) -> list[Effect]:
         if self._stage is Stage.CREATED:
-            return self._start(replace(self.options, hotwords=message.hotwords))
+            self._uplink.choose(replace(self.options, hotwords=message.hotwords, ignored_hotwords=message.ignored))
+            return self._answer_hotwords(message.hotwords, message.ignored)
         if self._ended:
             return self._refuse("update after the end is ignored")
-        return [self._uplink.update(message.hotwords)]
+        return [self._uplink.update(message.hotwords), *self._answer_hotwords(message.hotwords, message.ignored)]
+
+    def _tell_hotwords(self) -> list[Effect]:
+        """Which hot words of the address or of a `Start` hold, where there were any."""
+        hotwords, ignored = self.options.hotwords, self.options.ignored_hotwords
+        return self._answer_hotwords(hotwords, ignored) if hotwords or ignored else []
+
+    def _answer_hotwords(self, hotwords: tuple[Hotword, ...], ignored: tuple[IgnoredHotword, ...]) -> list[Effect]:
+        return self._tell(m.HotwordsTold(tuple(hotword.phrase for hotword in hotwords), ignored))
 
     def _end(self, now: float, error: StreamScribeError | None = None) -> list[Effect]:
         """Takes no more audio; `error` is told once the finals of what was accepted are out."""
@@ -219,7 +233,10 @@ class Session:
     def _learn(self, event: r.WorkerEvent, now: float) -> list[Effect]:
         match event:
             case r.Recognised(result=result):
-                return self._tell(self._sent(result)) if self._results.add(result) else []
+                return self._told(result) if self._results.add(result) else []
+            case r.RulesHit():
+                self._results.expect(event)
+                return []
             case r.Progress(processed_ms=processed_ms):
                 return self._heartbeat(processed_ms, now)
             case r.SpeechStarted(channel=channel, at_ms=at_ms):
@@ -232,6 +249,12 @@ class Session:
                 self._outcome = event
                 return self._conclude(event, now)
         assert_never(event)
+
+    def _told(self, result: Result) -> list[Effect]:
+        """A result that was taken, behind what the rules found in it."""
+        hits = self._results.hits_of(result)
+        sent = self._tell(m.ResultSent(self._identity.session_id, self._identity.trace_id, result))
+        return sent if hits is None else self._tell(m.RuleHitsSent(hits.segment_id, hits.channel, hits.hits)) + sent
 
     def _heartbeat(self, processed_ms: int, now: float) -> list[Effect]:
         if now - self._heartbeat_at < HEARTBEAT_INTERVAL_S:
@@ -294,7 +317,8 @@ class Session:
             return self._fail(SessionNotFound())
         resumed = m.Resumed(self._identity.session_id, self._uplink.next_sequence, event.last_version)
         effects: list[Effect] = [Send(resumed), *self._uplink.ack()]
-        effects += [Send(self._sent(result)) for result in missed]
+        for result in missed:
+            effects += self._told(result)
         return effects if self._outcome is None else effects + self._conclude(self._outcome, now)
 
     # The ways out.
@@ -331,9 +355,6 @@ class Session:
 
     def _refuse(self, message: str) -> list[Effect]:
         return self._tell(m.ErrorSent(BadRequest(message)))
-
-    def _sent(self, result: Result) -> m.ResultSent:
-        return m.ResultSent(self._identity.session_id, self._identity.trace_id, result)
 
     # Time.
 

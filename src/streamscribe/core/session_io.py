@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.messages import Audio, End, Flush, Invalid, Ping, ServerMessage, Start, Update
+from streamscribe.core.options import Hotword
 from streamscribe.core.records import Record, WorkerEvent
+from streamscribe.core.rules import NO_POLICY, TextPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,17 @@ class SessionIdentity:
     trace_id: TraceId
     resume_token: str
     durability: str
+
+
+@dataclass(frozen=True, slots=True)
+class TenantTexts:
+    """What the tenant wants of all its texts: its hot words join the client's, its policy goes with the session."""
+
+    hotwords: tuple[Hotword, ...] = ()
+    policy: TextPolicy = NO_POLICY
+
+
+NO_TEXTS = TenantTexts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ Knows no stage and no timer of the session: what it refuses, it returns as an er
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from streamscribe.core.admission import AudioRate, ChunkRate
 from streamscribe.core.errors import AudioTooLong, BadRequest, RateExceeded, SequenceGap, StreamScribeError
+from streamscribe.core.hotwords import merge_hotwords
 from streamscribe.core.intake import DUPLICATE, Intake
 from streamscribe.core.integrity import ensure
 from streamscribe.core.messages import Ack, Audio, SlowDown
@@ -21,7 +23,7 @@ from streamscribe.core.records import (
     SessionAbandoned,
     SessionOpened,
 )
-from streamscribe.core.session_io import Effect, Pace, Publish, Send, SessionIdentity, SessionLimits
+from streamscribe.core.session_io import Effect, Pace, Publish, Send, SessionIdentity, SessionLimits, TenantTexts
 
 CONTROL_CHUNKS = 20
 """What a control message costs of the chunk rate: it may carry many hot words, and each flush a final."""
@@ -33,8 +35,11 @@ SLOW_DOWN_INTERVAL_S = 1.0
 class Uplink:
     """Turns audio and wishes into effects; the records it numbers must be published in the order it gave them."""
 
-    def __init__(self, identity: SessionIdentity, limits: SessionLimits, options: SessionOptions) -> None:
+    def __init__(
+        self, identity: SessionIdentity, limits: SessionLimits, options: SessionOptions, texts: TenantTexts
+    ) -> None:
         self._identity = identity
+        self._texts = texts
         self._limits = limits
         self._intake: Intake[Audio] = Intake(
             window=limits.reorder_window,
@@ -147,7 +152,10 @@ class Uplink:
             index=self._records.number(),
             tenant_id=identity.tenant_id,
             trace_id=identity.trace_id,
-            options=self.options,
+            options=replace(
+                self.options, hotwords=merge_hotwords(self.options.hotwords, self._texts.hotwords), ignored_hotwords=()
+            ),
+            policy=self._texts.policy,
         )
 
     def flush(self, marker: str) -> Publish:
@@ -155,8 +163,9 @@ class Uplink:
         return Publish(FlushRequested(self._identity.session_id, self._records.number(), marker))
 
     def update(self, hotwords: tuple[Hotword, ...]) -> Publish:
-        """Gives the worker other hot words."""
-        return Publish(HotwordsUpdated(self._identity.session_id, self._records.number(), hotwords))
+        """Gives the worker other hot words; the tenant's stay."""
+        merged = merge_hotwords(hotwords, self._texts.hotwords)
+        return Publish(HotwordsUpdated(self._identity.session_id, self._records.number(), merged))
 
     def end(self) -> Publish:
         """Tells the worker that no more audio comes."""

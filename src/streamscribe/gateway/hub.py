@@ -15,7 +15,7 @@ from streamscribe.core.messages import Resume
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import WorkerEvent
 from streamscribe.core.session import Session
-from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.spool import FilePlaces
 from streamscribe.observe.logs import get_logger
@@ -99,7 +99,14 @@ class Hub:
             resume_token=token_urlsafe(24),
             durability=self._bus.durability,
         )
-        session = Session(identity, self._limits, options, now=asyncio.get_running_loop().time(), lingers=resumable)
+        session = Session(
+            identity,
+            self._limits,
+            options,
+            now=asyncio.get_running_loop().time(),
+            lingers=resumable,
+            texts=TenantTexts(tenant.hotwords, tenant.policy),
+        )
         live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id)
         self._sessions[tenant.tenant_id, live.session_id] = live
         self._by_bus_id[bus_id] = live

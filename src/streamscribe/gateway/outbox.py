@@ -3,11 +3,20 @@
 from collections.abc import Hashable
 
 from streamscribe.core.integrity import ensure
-from streamscribe.core.messages import Ack, Heartbeat, ResultSent, ServerMessage, SlowDown
+from streamscribe.core.messages import (
+    Ack,
+    Heartbeat,
+    HotwordsTold,
+    ResultSent,
+    RuleHitsSent,
+    ServerMessage,
+    SlowDown,
+)
 
 _SMALL_BYTES = 128
 _RESULT_BYTES = 320
 _WORD_BYTES = 96
+_HIT_BYTES = 320
 """Estimates of encoded sizes; text counts three bytes a character."""
 
 
@@ -72,4 +81,9 @@ class Outbox:
 def _size_bytes(message: ServerMessage) -> int:
     if isinstance(message, ResultSent):
         return _RESULT_BYTES + 3 * len(message.result.text) + _WORD_BYTES * len(message.result.words)
+    if isinstance(message, RuleHitsSent):
+        return _SMALL_BYTES + _HIT_BYTES * len(message.hits)
+    if isinstance(message, HotwordsTold):
+        phrases = [*message.accepted, *(f"{one.phrase}{one.reason}" for one in message.ignored)]
+        return _SMALL_BYTES + sum(8 + 3 * len(phrase) for phrase in phrases)
     return _SMALL_BYTES

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET
 
 from streamscribe.core.errors import BadRequest, StreamScribeError, TooLarge
-from streamscribe.core.hotwords import parse_hotwords
+from streamscribe.core.hotwords import read_hotwords
 from streamscribe.core.messages import (
     Audio,
     ClientMessage,
@@ -100,7 +100,8 @@ class NativeDialect:
             case FlushMessage():
                 return Flush(message.marker)
             case UpdateMessage():
-                return Update(parse_hotwords(message.hotwords, field="hotwords"))
+                hotwords = read_hotwords(message.hotwords)
+                return Update(hotwords.accepted, hotwords.ignored)
             case PingMessage():
                 return Ping()
             case EndMessage():

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from streamscribe.core.audio import AudioFormat
 from streamscribe.core.errors import BadRequest
-from streamscribe.core.hotwords import parse_hotwords
+from streamscribe.core.hotwords import HotwordList, read_hotwords
 from streamscribe.core.options import EndpointOptions, Mode, SessionOptions
 from streamscribe.wire.fields import explain, parse_language
 from streamscribe.wire.native_client import AudioFields, StartMessage
@@ -50,12 +50,16 @@ def options_from_start(base: SessionOptions, start: StartMessage) -> SessionOpti
     endpoint = base.endpoint
     if start.endpoint is not UNSET:
         endpoint = EndpointOptions(start.endpoint.silence_ms, start.endpoint.max_segment_ms)
+    hotwords = HotwordList(base.hotwords, base.ignored_hotwords)
+    if start.hotwords is not UNSET:
+        hotwords = read_hotwords(start.hotwords)
     return SessionOptions(
         audio=_audio(base.audio, start.audio),
         mode=mode,
         task=base.task,
         language=parse_language(language, field="language"),
-        hotwords=base.hotwords if start.hotwords is UNSET else parse_hotwords(start.hotwords, field="hotwords"),
+        hotwords=hotwords.accepted,
+        ignored_hotwords=hotwords.ignored,
         words=_or(start.words, base.words),
         itn=_or(start.itn, base.itn),
         punctuation=_or(start.punctuation, base.punctuation),

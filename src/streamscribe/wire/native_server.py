@@ -15,9 +15,11 @@ from streamscribe.core.messages import (
     FlushDone,
     GoAway,
     Heartbeat,
+    HotwordsTold,
     Pong,
     ResultSent,
     Resumed,
+    RuleHitsSent,
     ServerMessage,
     SlowDown,
     SpeechActivity,
@@ -93,6 +95,38 @@ class ResultMessage(_Message, frozen=True, tag="result"):
     trace_id: str
 
 
+class IgnoredFields(msgspec.Struct, frozen=True):
+    """A phrase that was not taken, and why."""
+
+    phrase: str
+    reason: str
+
+
+class HotwordsMessage(_Message, frozen=True, tag="hotwords"):
+    """What came of the client's hot words: those that hold from the next segment on, and those that do not."""
+
+    accepted: list[str]
+    ignored: list[IgnoredFields]
+
+
+class RuleHitFields(msgspec.Struct, frozen=True):
+    """A phrase of one of the tenant's rules, and when it was said; `kind` is forbidden, promised or product."""
+
+    rule: str
+    kind: str
+    phrase: str
+    start_ms: int
+    end_ms: int
+
+
+class RuleHitMessage(_Message, frozen=True, tag="rule_hit"):
+    """What the tenant's rules found in the final that comes next for this segment."""
+
+    segment_id: int
+    channel: int
+    hits: list[RuleHitFields]
+
+
 class SpeechStartedMessage(_Message, frozen=True, tag="speech_started"):
     """Voice began."""
 
@@ -161,6 +195,8 @@ ServerWire = (
     | ResumedMessage
     | AckMessage
     | ResultMessage
+    | HotwordsMessage
+    | RuleHitMessage
     | SpeechStartedMessage
     | SpeechStoppedMessage
     | FlushedMessage
@@ -207,6 +243,12 @@ def to_wire(message: ServerMessage) -> ServerWire:
             return _result(message)
         case Heartbeat():
             return HeartbeatMessage(message.received_ms, message.processed_ms, message.lag_ms)
+        case RuleHitsSent():
+            hits = [RuleHitFields(hit.rule, hit.kind, hit.phrase, hit.start_ms, hit.end_ms) for hit in message.hits]
+            return RuleHitMessage(message.segment_id, message.channel, hits)
+        case HotwordsTold():
+            ignored = [IgnoredFields(one.phrase, one.reason) for one in message.ignored]
+            return HotwordsMessage(list(message.accepted), ignored)
         case SpeechActivity():
             kind = SpeechStartedMessage if message.started else SpeechStoppedMessage
             return kind(message.channel, message.at_ms)

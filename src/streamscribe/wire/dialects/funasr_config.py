@@ -7,7 +7,7 @@ import msgspec
 
 from streamscribe.core.audio import MAX_CLIENT_RATE, MIN_CLIENT_RATE, SAMPLE_RATE
 from streamscribe.core.errors import BadRequest, TooLarge
-from streamscribe.core.hotwords import parse_hotwords
+from streamscribe.core.hotwords import read_hotwords
 from streamscribe.core.options import Hotword, Mode
 from streamscribe.wire.fields import parse_language
 
@@ -76,7 +76,7 @@ def read_control(text: str, config: FunasrConfig) -> Control:
     if "audio_fs" in fields:
         changes["sample_rate"] = _rate(fields["audio_fs"])
     if "hotwords" in fields:
-        changes["hotwords"] = parse_hotwords(fields["hotwords"], field="hotwords")
+        changes["hotwords"] = read_hotwords(fields["hotwords"]).accepted  # the protocol has no word for the others
     if "svs_lang" in fields:
         changes["language"] = parse_language(_short_text(fields, "svs_lang"), field="svs_lang")
     for name in ("itn", "svs_itn"):
