@@ -15,7 +15,7 @@ from streamscribe.text.timed import Edit, TimedText, timed
 
 @dataclass(frozen=True, slots=True)
 class FinishRequest:
-    """A final's text as the model gave it, and its words on the session's clock (or none).
+    """A final's text as the model gave it, its words on the session's clock (or none), and its segment's times.
 
     `marks` is the punctuation that a model found for the text, which has none then. `hotwords` are corrected by sound.
     `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out.
@@ -29,6 +29,8 @@ class FinishRequest:
     marks: tuple[Mark, ...] = ()
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
+    start_ms: int = 0
+    end_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,11 @@ class TextPipeline:
         self._simplify("開會", "zh")
         self._itn.warm_up()
 
-    def draft(self, text: str, language: str | None) -> str:
-        """A partial's text: in simplified characters, else as it is. Microseconds."""
+    def draft(self, text: str, language: str | None, policy: TextPolicy = NO_POLICY) -> str:
+        """A partial's text: in simplified characters, redacted, else as it is. Microseconds.
+
+        What may be the beginning of a redacted word is held back, so that text that goes on stays a prefix.
+        """
         return self._simplify(text, language)
 
     def finish(self, request: FinishRequest) -> Finished:
