@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from streamscribe.core.audio import to_samples
-from streamscribe.models.ports import Samples, VadOptions, VadRequest, VoiceActivityDetector, VoiceEvent
+from streamscribe.models.ports import (
+    Frames,
+    Samples,
+    VadOptions,
+    VadRequest,
+    VoiceActivityDetector,
+    VoiceEvent,
+    frame_count,
+)
 
 
 def silence(ms: int) -> Samples:
@@ -28,8 +36,19 @@ def hear(vad: VoiceActivityDetector, samples: Samples, options: VadOptions, size
     state = vad.open(options)
     events: list[VoiceEvent] = []
     for block, last in blocks(samples, size or vad.block_samples):
-        events += vad.step([VadRequest(state, block, last)])[0]
+        events += vad.step([VadRequest(state, block, last)])[0].events
     return events
+
+
+def frames(vad: VoiceActivityDetector, samples: Samples, size: int, mates: int = 0) -> Frames:
+    """All frames of one stream, in the company of others that say something else."""
+    states = [vad.open(VadOptions()) for _ in range(1 + mates)]
+    told = []
+    for block, last in blocks(samples, size):
+        batch = [VadRequest(states[0], block, last)]
+        batch += [VadRequest(state, block[: len(block) // i] / 2) for i, state in enumerate(states[1:], 1)]
+        told.append(vad.step(batch)[0].frames)
+    return np.concatenate(told)
 
 
 class VoiceActivityContract:
@@ -63,7 +82,7 @@ class VoiceActivityContract:
         state = vad.open(VadOptions(silence_ms=500))
         position, last_at, voice = 0, 0, False
         for block, last in blocks(talk, vad.block_samples):
-            for event in vad.step([VadRequest(state, block, last)])[0]:
+            for event in vad.step([VadRequest(state, block, last)])[0].events:
                 assert event.started is not voice
                 assert event.at >= last_at
                 assert event.at <= position + len(block)
@@ -93,8 +112,8 @@ class VoiceActivityContract:
         whole = len(heard) - len(heard) % vad.block_samples
         events = []
         for block, _ in blocks(heard[:whole], vad.block_samples):
-            events += vad.step([VadRequest(state, block)])[0]
-        events += vad.step([VadRequest(state, heard[:0], last=True)])[0]
+            events += vad.step([VadRequest(state, block)])[0].events
+        events += vad.step([VadRequest(state, heard[:0], last=True)])[0].events
         assert [event.started for event in events] == [True, False]
 
     def test_no_voice_is_longer_than_the_options_allow(self, vad, speech):
@@ -118,9 +137,21 @@ class VoiceActivityContract:
         for turn in range(max(len(queue) + 3 * i for i, queue in enumerate(queues))):
             joined = [i for i, queue in enumerate(queues) if 3 * i <= turn < 3 * i + len(queue)]
             batch = [VadRequest(states[i], *queues[i][turn - 3 * i]) for i in joined]
-            for i, events in zip(joined, vad.step(batch), strict=True):
-                together[i] += events
+            for i, told in zip(joined, vad.step(batch), strict=True):
+                together[i] += told.events
         assert together == alone
+
+    def test_law_4_frames_depend_on_neither_block_sizes_nor_batch_mates(self, vad, talk):
+        expected = frames(vad, talk, len(talk))
+        assert len(expected) == frame_count(len(talk))
+        for size in (vad.block_samples, *self.other_block_samples):
+            assert np.array_equal(frames(vad, talk, size, mates=3), expected)
+
+    def test_frames_are_known_as_soon_as_their_samples_are(self, vad, talk):
+        state, known = vad.open(VadOptions()), 0
+        for end in range(vad.block_samples, to_samples(2000), vad.block_samples):
+            known += len(vad.step([VadRequest(state, talk[end - vad.block_samples : end])])[0].frames)
+            assert known == frame_count(end)
 
     def test_law_4_block_sizes_change_nothing(self, vad, talk):
         options = VadOptions(silence_ms=500)
@@ -137,7 +168,7 @@ class VoiceActivityContract:
             request = VadRequest(state, block, last)
             with pytest.raises(Exception):  # noqa: B017 - whatever the engine raises for what is no audio
                 vad.step([request, VadRequest(guilty, None)])
-            events += vad.step([request])[0]
+            events += vad.step([request])[0].events
         assert events == expected
 
     def test_an_empty_batch_is_nothing(self, vad):

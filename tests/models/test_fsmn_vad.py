@@ -120,8 +120,8 @@ def test_law_4_streams_that_join_and_leave_hear_what_they_hear_alone(vad, clips,
     for turn in range(max(joined + len(queue) for queue, (_, joined, _) in zip(queues, plan, strict=True))):
         present = [i for i, (_, joined, _) in enumerate(plan) if 0 <= turn - joined < len(queues[i])]
         batch = [VadRequest(states[i], *queues[i][turn - plan[i][1]]) for i in present]
-        for i, events in zip(present, vad.step(batch), strict=True):
-            together[i] += events
+        for i, heard in zip(present, vad.step(batch), strict=True):
+            together[i] += heard.events
     assert together == [hear(vad, clips[clip], chosen) for (clip, *_), chosen in zip(plan, options, strict=True)]
 
 
@@ -130,22 +130,22 @@ def test_law_7_after_ten_minutes_of_silence_speech_is_found_in_its_place_by_a_st
     vad, clips, noise
 ):
     def held_bytes(state):
-        return state.frontend.samples.nbytes + state.frontend.frames.nbytes + state.memory.nbytes
+        return state.samples.nbytes + state.context.nbytes + state.memory.nbytes
 
     hiss = np.random.default_rng(3).normal(0, noise, to_samples(1000)).astype(np.float32)
     state, sizes, events = vad.open(VadOptions()), [], []
     quiet = blocks(np.tile(hiss, 600), vad.block_samples)
     for block, _ in quiet:
-        events += vad.step([VadRequest(state, block)])[0]
+        events += vad.step([VadRequest(state, block)])[0].events
         sizes.append(held_bytes(state))
-        assert all(held.base is None for held in (state.frontend.samples, state.frontend.frames, state.memory))
+        assert all(held.base is None for held in (state.samples, state.context, state.memory))
     assert events == []
     assert max(sizes) == max(sizes[:10]) < 45_000
     assert len(set(sizes[1:])) == 1
 
     spoken = np.concatenate([clips[0], silence(1500)])
     for block, last in blocks(spoken, vad.block_samples):
-        events += vad.step([VadRequest(state, block, last)])[0]
+        events += vad.step([VadRequest(state, block, last)])[0].events
     fresh = hear(vad, np.concatenate([hiss, hiss, spoken]), VadOptions())
     shift = to_samples(600_000 - 2_000)
     assert [event.started for event in events] == [True, False]

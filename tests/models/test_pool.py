@@ -48,9 +48,8 @@ async def test_many_streams_are_heard_side_by_side_and_a_poisoned_segment_fails_
         events = []
         for start in range(0, len(samples), 1600):
             request = VadRequest(state, samples[start : start + 1600], last=start + 1600 >= len(samples))
-            events += await models.vad_replica.submit(
-                request, priority=Priority.NORMAL, audio_s=0.1, exclusive=id(state)
-            )
+            told = await models.vad_replica.submit(request, priority=Priority.NORMAL, audio_s=0.1, exclusive=id(state))
+            events += told.events
         heard = await models.recognizer_replica.submit(
             SegmentRequest(samples), priority=Priority.URGENT, audio_s=len(samples) / 16_000
         )

@@ -19,6 +19,13 @@ Frames = npt.NDArray[np.float32]
 
 FRAME_SHIFT_SAMPLES = 160
 FRAME_SAMPLES = 400
+
+
+def frame_count(samples: int) -> int:
+    """How many frames end within the first `samples` of a stream."""
+    return max(0, (samples - FRAME_SAMPLES) // FRAME_SHIFT_SAMPLES + 1)
+
+
 Features = TypeVar("Features")
 Encoded = TypeVar("Encoded")
 

@@ -1,12 +1,21 @@
 """A voice activity detector that calls voice what is loud."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from streamscribe.core.audio import to_samples
-from streamscribe.models.ports import VadOptions, VadRequest, VoiceEvent
+from streamscribe.models.ports import (
+    FRAME_SHIFT_SAMPLES,
+    Frames,
+    Heard,
+    Samples,
+    VadOptions,
+    VadRequest,
+    VoiceEvent,
+    frame_count,
+)
 
 _FRAME = to_samples(10)
 _ONSET_FRAMES = 10
@@ -24,12 +33,14 @@ class _Stream:
     start: int = 0
     loud_run: int = 0
     quiet_run: int = 0
+    samples: Samples = field(default_factory=lambda: np.empty(0, np.float32))
 
 
 class FakeVoiceActivityDetector:
     """Voice begins with the first of 100 ms of loud frames and ends after the last one before `silence_ms` of quiet.
 
-    A voice as long as `max_segment_ms` is ended there. Blocks of any multiple of 10 ms give the same events.
+    A voice as long as `max_segment_ms` is ended there. Blocks of any multiple of 10 ms give the same events. Its frames
+    are the samples themselves in rows of 160, told when a real frame would be complete.
     """
 
     @property
@@ -46,7 +57,7 @@ class FakeVoiceActivityDetector:
         """State of a new stream."""
         return _Stream(max(1, options.silence_ms // 10), to_samples(options.max_segment_ms))
 
-    def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
+    def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each stream by its block."""
         if not batch:
             return []
@@ -56,7 +67,9 @@ class FakeVoiceActivityDetector:
             row[: len(request.samples)] = request.samples
         framed = audio.reshape(len(batch), frames, _FRAME)
         loud = np.einsum("bfs,bfs->bf", framed, framed) > _LOUD_RMS**2 * _FRAME
-        return [_advance(request, row) for request, row in zip(batch, loud.tolist(), strict=True)]
+        return [
+            Heard(_advance(request, row), _frames(request)) for request, row in zip(batch, loud.tolist(), strict=True)
+        ]
 
 
 def _advance(request: VadRequest, loud: list[bool]) -> tuple[VoiceEvent, ...]:
@@ -70,6 +83,15 @@ def _advance(request: VadRequest, loud: list[bool]) -> tuple[VoiceEvent, ...]:
         _end_voice(stream, min(end, stream.position - stream.quiet_run * _FRAME), events)
     stream.position = end
     return tuple(events)
+
+
+def _frames(request: VadRequest) -> Frames:
+    stream: _Stream = request.state
+    wave = np.concatenate((stream.samples, request.samples))
+    count = frame_count(len(wave))
+    frames, rest = np.split(wave, [count * FRAME_SHIFT_SAMPLES])
+    stream.samples = rest.copy()
+    return frames.reshape(count, FRAME_SHIFT_SAMPLES)
 
 
 def _hear(stream: _Stream, is_loud: bool, events: list[VoiceEvent]) -> None:

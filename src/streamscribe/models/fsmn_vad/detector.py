@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,19 +10,20 @@ import numpy as np
 import yaml
 
 from streamscribe.core.errors import ModelUnavailable
-from streamscribe.models.fsmn_vad.frontend import (
-    FRAME_SAMPLES,
-    MELS,
-    REACH_SAMPLES,
-    SHIFT_SAMPLES,
-    SPLICED,
-    Floats,
-    Frontend,
-    FrontendState,
-)
+from streamscribe.models.fbank import MELS, Fbank
+from streamscribe.models.fsmn_vad.frontend import REACH_SAMPLES, SPLICED, Floats, Splicer
 from streamscribe.models.fsmn_vad.machine import FRAME_MS, VoiceMachine, VoiceRules
 from streamscribe.models.fsmn_vad.network import Network
-from streamscribe.models.ports import VadOptions, VadRequest, VoiceEvent
+from streamscribe.models.ports import (
+    FRAME_SAMPLES,
+    FRAME_SHIFT_SAMPLES,
+    Frames,
+    Heard,
+    Samples,
+    VadOptions,
+    VadRequest,
+    VoiceEvent,
+)
 from streamscribe.models.registry import open_verified
 
 MODEL_ID = "fsmn-vad"
@@ -33,11 +34,16 @@ BLOCK_SAMPLES = 1600
 
 @dataclass(slots=True)
 class VadState:
-    """A stream between two blocks: about 42 KB, whatever its age."""
+    """A stream between two blocks: about 42 KB, whatever its age.
 
-    frontend: FrontendState
+    It carries the samples that are no whole frame yet, the frames that are the next features' context, and what the
+    network remembers.
+    """
+
     memory: Floats
     machine: VoiceMachine
+    samples: Samples = field(default_factory=lambda: np.empty(0, np.float32))
+    context: Frames = field(default_factory=lambda: np.empty((0, MELS), np.float32))
 
 
 class FsmnVad:
@@ -49,9 +55,10 @@ class FsmnVad:
         """Builds it from `model.onnx`, `am.mvn` and `config.yaml`; raises ModelUnavailable for other settings."""
         self._config = _checked_config(files["config.yaml"])
         self._threshold = float(self._config["speech_noise_thres"])
-        self._frontend = Frontend(files["am.mvn"])
+        self._fbank = Fbank()
+        self._splicer = Splicer(files["am.mvn"])
         self._network = Network(files["model.onnx"], threads=threads)
-        self.lookback_samples = self._rules(VadOptions()).start_reach * SHIFT_SAMPLES + REACH_SAMPLES
+        self.lookback_samples = self._rules(VadOptions()).start_reach * FRAME_SHIFT_SAMPLES + REACH_SAMPLES
 
     @classmethod
     def load(cls, directory: Path, *, threads: int = 1) -> Self:
@@ -60,34 +67,38 @@ class FsmnVad:
 
     def open(self, options: VadOptions) -> VadState:
         """State of a new stream."""
-        return VadState(FrontendState(), self._network.new_memory(), VoiceMachine(self._rules(options)))
+        return VadState(self._network.new_memory(), VoiceMachine(self._rules(options)))
 
-    def step(self, batch: Sequence[VadRequest]) -> list[tuple[VoiceEvent, ...]]:
+    def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each request's state; requests whose blocks complete equally many frames share a network call.
 
         All states advance, or none: what one request's audio breaks can be run again without it.
         """
-        heard = [self._frontend.features(r.state.frontend, r.samples, last=r.last) for r in batch]
+        mels = self._fbank.step([np.concatenate((request.state.samples, request.samples)) for request in batch])
+        spliced = [
+            self._splicer.features(request.state.context, frames, last=request.last)
+            for request, (frames, _) in zip(batch, mels, strict=True)
+        ]
         by_frames: dict[int, list[int]] = defaultdict(list)
-        for index, (features, _) in enumerate(heard):
+        for index, (features, _) in enumerate(spliced):
             if len(features):
                 by_frames[len(features)].append(index)
         memories: dict[int, Floats] = {}
         speech: dict[int, list[bool]] = {}
         for members in by_frames.values():
             silence, after = self._network.run(
-                np.stack([heard[index][0] for index in members]), [batch[index].state.memory for index in members]
+                np.stack([spliced[index][0] for index in members]), [batch[index].state.memory for index in members]
             )
             memories.update(zip(members, after, strict=True))
             speech.update(zip(members, (1.0 - silence >= silence + self._threshold).tolist(), strict=True))
-        events = []
-        for index, (request, (_, frontend)) in enumerate(zip(batch, heard, strict=True)):
+        heard = []
+        for index, (request, (frames, samples), (_, context)) in enumerate(zip(batch, mels, spliced, strict=True)):
             state: VadState = request.state
-            state.frontend = frontend
+            state.samples, state.context = samples, context
             state.memory = memories.get(index, state.memory)
             boundaries = state.machine.advance(speech.get(index, ()), last=request.last)
-            events.append(tuple(VoiceEvent(b.started, b.frame * SHIFT_SAMPLES) for b in boundaries))
-        return events
+            heard.append(Heard(tuple(VoiceEvent(b.started, b.frame * FRAME_SHIFT_SAMPLES) for b in boundaries), frames))
+        return heard
 
     def _rules(self, options: VadOptions) -> VoiceRules:
         """A session's rules: its own silence and longest segment, the model's for the rest."""
