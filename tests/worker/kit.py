@@ -32,7 +32,7 @@ from streamscribe.core.results import Result
 from streamscribe.models.fake.recognizer import FakeRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
 from streamscribe.models.pool import Models
-from streamscribe.models.ports import Hypothesis, SegmentRecognizer, SegmentRequest, VadRequest, VoiceEvent
+from streamscribe.models.ports import Heard, Hypothesis, SegmentRecognizer, SegmentRequest, VadRequest
 from streamscribe.models.replica import Replica
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
@@ -87,7 +87,7 @@ def fake_models(
 ) -> Models:
     vad = FakeVoiceActivityDetector()
     recognizer = recognizer or FakeRecognizer(cost_ms)
-    vad_replica: Replica[VadRequest, tuple[VoiceEvent, ...]] = Replica(
+    vad_replica: Replica[VadRequest, Heard] = Replica(
         "vad", vad.step, policy=BatchPolicy(max_batch_size=64, wait_ms=1), on_step=lambda report: None
     )
     return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
