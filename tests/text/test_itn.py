@@ -1,22 +1,50 @@
-"""Numbers in digits, against the table of what readers want."""
+"""Numbers in digits, against the tables of what readers want."""
+
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamscribe.text.chinese_numbers import in_digits, number
+from streamscribe.text.itn import number_edits
 from streamscribe.text.pipeline import FinishRequest
-from tests.text.kit import TEXT, bare, cases, cut, told
+from streamscribe.text.timed import TimedText, timed
+from tests.text.kit import LANGUAGES, TEXT, bare, cases, cut, table, told
 
 
-@pytest.mark.parametrize(("language", "spoken", "written"), cases())
-def test_spoken_numbers_are_written_as_readers_want_them(language: str, spoken: str, written: str) -> None:
-    assert TEXT.finish(FinishRequest(spoken, language=language)).text == written
+def written(text: str, language: str | None) -> str:
+    return TimedText(text).edited(number_edits(text, language)).text
 
 
-@pytest.mark.parametrize(("language", "written"), sorted({(language, written) for language, _, written in cases()}))
-def test_a_normal_text_stays_as_it_is(language: str, written: str) -> None:
-    assert TEXT.finish(FinishRequest(written, language=language)).text == written
+@pytest.mark.parametrize(("language", "spoken", "expected"), cases())
+def test_spoken_numbers_are_written_as_readers_want_them(language: str, spoken: str, expected: str) -> None:
+    assert written(spoken, language) == expected
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_normal_text_stays_as_it_is(language: str) -> None:
+    changed = {text: new for _, text in table(language) if (new := written(text, language)) != text}
+    assert not changed
+
+
+@pytest.mark.parametrize(("language", "lines", "untouched"), [("zh", 300, 80), ("en", 100, 30)])
+def test_the_tables_are_large_and_hold_what_must_stay(language: str, lines: int, untouched: int) -> None:
+    rows = table(language)
+    assert len({spoken for spoken, _ in rows}) >= lines
+    assert sum(spoken == expected for spoken, expected in rows) >= untouched
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("三時半に会いましょう", "ja"), ("図書館は二十円", None), ("six cent mille", "fr"), ("twenty three", None)],
+)
+def test_other_languages_stay(text: str, language: str | None) -> None:
+    assert written(text, language) == text
+
+
+def test_english_in_a_chinese_session_is_read_as_english() -> None:
+    assert written("twenty minutes", "zh") == "20 minutes"
 
 
 @settings(deadline=None)
@@ -34,13 +62,17 @@ def test_law_5_words_tell_the_text_however_it_was_cut(
     assert all(word.text == word.text.strip() and 0 < word.confidence <= 1 for word in finished.words)
 
 
+_PIECES = [*"零一二两三十百千万亿点分之半刻年月日块度米第几负比到加号周 ，。A", "百分之", "下午", "等于", "个"]
+_ENGLISH = re.split(
+    " ",
+    "twenty five three thirty first second hundred thousand million point percent dollars cents and to past half "
+    "quarter p m am oh double april may of the in at a minus degrees people o'clock nineteen one - .",
+)
+
+
 @settings(deadline=None)
 @given(
-    st.lists(
-        st.sampled_from(
-            [*"零一二两三十百千万亿点分之半刻年月日块度第几 ，。", "百分之", "下午", "twenty ", "five ", "p m"]
-        )
-    ),
+    st.lists(st.sampled_from([*_PIECES, "twenty ", "five ", "p m"])),
     st.sampled_from(["zh", "en", None, "ja"]),
     st.booleans(),
 )
@@ -49,6 +81,32 @@ def test_any_text_keeps_something_and_its_words(pieces: list[str], language: str
     finished = TEXT.finish(FinishRequest(text, cut(text, set(range(60))), language, punctuation=punctuation))
     assert bool(finished.text) == bool(text.strip())
     assert told(finished.words) == bare(finished.text)
+
+
+_NUMERALS = re.compile("[零〇一二两三四五六七八九十百千万亿点半之分负幺%‰./0-9-]")
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(_PIECES)).map("".join))
+def test_only_numbers_of_a_chinese_text_change(text: str) -> None:
+    assert _NUMERALS.sub("", written(text, "zh")) == _NUMERALS.sub("", text)
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(_ENGLISH)).map(" ".join))
+def test_edits_are_in_order_and_overlap_nowhere(text: str) -> None:
+    edits = number_edits(text, "en")
+    spans = [at for edit in edits for at in (edit.start, edit.end)]
+    assert spans == sorted(spans)
+    assert all(edit.start < edit.end and edit.text for edit in edits)
+
+
+def test_each_number_is_a_word_of_its_own() -> None:
+    text = "二零二六年四月十六日下午三点三十分"
+    words = cut(text, set(range(len(text))))
+    done = timed(text, words).edited(number_edits(text, "zh"))
+    assert [word.text for word in done.words] == ["2026", "年", "4", "月", "16", "日", *"下午", "3", "点", "30", "分"]
+    assert [word.start_ms for word in done.words[:4]] == [0, 400, 500, 600]
 
 
 @settings(deadline=None)

@@ -30,7 +30,7 @@ def test_a_draft_is_only_simplified_and_only_where_it_is_chinese(text: str, lang
     assert TEXT.draft(text, language) == draft
 
 
-def test_words_under_one_number_become_one_word() -> None:
+def test_each_word_keeps_its_times_when_numbers_are_written_in_digits() -> None:
     words = (
         Word("下午", 0, 300, 0.9),
         Word("三", 300, 400, 0.8),
@@ -38,11 +38,26 @@ def test_words_under_one_number_become_one_word() -> None:
         Word("見", 700, 900, 0.5),
     )
     told = finish("下午三點半見", words)
-    assert told.text == "下午3:30见"
-    first, second = told.words
-    assert (first.text, first.start_ms, first.end_ms) == ("下午3:30", 0, 700)
+    assert told.text == "下午3点半见"
+    assert told.words == (
+        Word("下午", 0, 300, 0.9),
+        Word("3", 300, 400, 0.8),
+        Word("点半", 400, 700, 0.6),
+        Word("见", 700, 900, 0.5),
+    )
+
+
+def test_words_that_share_a_number_become_one_word() -> None:
+    words = (
+        Word("百分", 0, 300, 0.9),
+        Word("之", 300, 400, 0.8),
+        Word("五十", 400, 700, 0.6),
+        Word("吗", 700, 900, 0.5),
+    )
+    first, second = finish("百分之五十吗", words).words
+    assert (first.text, first.start_ms, first.end_ms) == ("50%", 0, 700)
     assert first.confidence == pytest.approx((0.9 + 0.8 + 0.6) / 3)
-    assert second == Word("见", 700, 900, 0.5)
+    assert second == Word("吗", 700, 900, 0.5)
 
 
 def test_a_word_that_a_number_shares_goes_with_it() -> None:
@@ -98,11 +113,16 @@ def test_words_of_another_text_are_left_out() -> None:
 
 
 def test_many_threads_get_the_same_texts() -> None:
-    table = cases()
+    requests = [FinishRequest(spoken, language=language) for language, spoken, _ in cases()]
     fresh = TextPipeline()
     with ThreadPoolExecutor(4) as pool:
-        texts = pool.map(lambda case: fresh.finish(FinishRequest(case[1], language=case[0])).text, table)
-        assert list(texts) == [written for _, _, written in table]
+        assert list(pool.map(fresh.finish, requests)) == [TEXT.finish(request) for request in requests]
+
+
+def test_a_final_is_in_its_last_form_already() -> None:
+    for language, spoken, _ in cases():
+        once = finish(spoken, language=language).text
+        assert finish(once, language=language).text == once
 
 
 def test_a_warm_pipeline_answers_as_a_cold_one() -> None:

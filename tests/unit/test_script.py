@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamscribe.core.script import common_prefix, is_boundary, is_unspaced, join, unit_ends
+from streamscribe.core.script import common_prefix, is_boundary, is_unspaced, join, move_leading_mark, unit_ends
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,22 @@ def test_units_are_words_and_characters() -> None:
 )
 def test_texts_are_joined_as_their_script_wants(before: str, after: str, whole: str) -> None:
     assert join(before, after) == whole
+
+
+@pytest.mark.parametrize(
+    ("previous", "text", "moved"),
+    [
+        ("你好", "，再见", ("你好，", "再见")),
+        ("你好。", "，再见", ("你好。", "再见")),
+        ("one ", ", two", ("one,", "two")),
+        ("you", "?! no", ("you?!", "no")),
+        ("", "，再见", ("", "，再见")),
+        ("你好", "再见", ("你好", "再见")),
+        ("it is", ".5 now", ("it is", ".5 now")),
+        ("你好", "。", ("你好。", "")),
+        ("他说", "“好”", ("他说", "“好”")),
+    ],
+)
+def test_a_mark_at_the_head_goes_to_the_text_before(previous: str, text: str, moved: tuple[str, str]) -> None:
+    assert move_leading_mark(previous, text) == moved
+    assert join(previous, text).replace(" ", "") == "".join(moved).replace(" ", "")

@@ -11,6 +11,9 @@ _UNSPACED = (
     (0x20000, 0x3FFFF),
 )
 
+CLOSING_MARKS = ",.;:!?，。；：！？、…"
+"""Marks that follow what they belong to."""
+
 
 def is_unspaced(char: str) -> bool:
     """Whether the character is of a script that writes words without spaces."""
@@ -48,9 +51,21 @@ def unit_ends(text: str) -> list[int]:
     return ends
 
 
+def move_leading_mark(previous: str, text: str) -> tuple[str, str]:
+    """Both texts, with the marks at the head of the second behind the first, which they belong to.
+
+    They are left out where the first ends with a mark already. Nothing is moved to an empty text.
+    """
+    rest = text.lstrip(CLOSING_MARKS + " ")
+    head = text[: len(text) - len(rest)].replace(" ", "")
+    if not head or not previous or (head[-1] == "." and rest[:1].isdigit()):
+        return previous, text
+    return previous if previous.rstrip()[-1:] in CLOSING_MARKS else previous.rstrip() + head, rest
+
+
 def join(before: str, after: str) -> str:
-    """Both texts in one, with a space between them where their script wants one."""
-    before, after = before.rstrip(), after.lstrip()
+    """Both texts in one, with a space between them where their script wants one; no mark begins the second."""
+    before, after = move_leading_mark(before.rstrip(), after.lstrip())
     if not before or not after:
         return before + after
     glued = is_unspaced(before[-1]) or is_unspaced(after[0]) or after[0] in ",.;:!?%)]}"

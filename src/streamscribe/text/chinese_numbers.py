@@ -34,6 +34,8 @@ def _with_units(text: str) -> str | None:
     ten_thousands, rest = divmod(value, 10_000)
     if rest == 0 and ten_thousands:
         hundred_millions, ten_thousands = divmod(ten_thousands, 10_000)
+        if hundred_millions >= 10_000 and hundred_millions % 10_000 == 0 and not ten_thousands:
+            return f"{hundred_millions // 10_000}万亿"
         return (f"{hundred_millions}亿" if hundred_millions else "") + (f"{ten_thousands}万" if ten_thousands else "")
     if text[-2:-1] == "万" and rest % 1000 == 0:  # 三万五
         return f"{value / 10_000:g}万"

@@ -7,9 +7,9 @@ from streamscribe.core.options import Hotword
 from streamscribe.core.results import Word
 from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 from streamscribe.core.tokens import Mark
-from streamscribe.text.itn import InverseNormalizer
-from streamscribe.text.punctuation import punctuation
-from streamscribe.text.script import Simplifier, is_chinese
+from streamscribe.text import orthography, punctuation
+from streamscribe.text.itn import number_edits
+from streamscribe.text.script import Simplifier, is_chinese, is_english
 from streamscribe.text.timed import Edit, TimedText, timed
 
 
@@ -53,14 +53,12 @@ class TextPipeline:
     """
 
     def __init__(self) -> None:
-        self._itn = InverseNormalizer()
         self._simplifier: Simplifier | None = None
         self._loading = Lock()
 
     def warm_up(self) -> None:
-        """Loads the dictionaries and grammars: seconds, once."""
+        """Loads the dictionary, once."""
         self._simplify("開會", "zh")
-        self._itn.warm_up()
 
     def draft(self, text: str, language: str | None, policy: TextPolicy = NO_POLICY) -> str:
         """A partial's text: in simplified characters, redacted, else as it is. Microseconds.
@@ -71,13 +69,11 @@ class TextPipeline:
 
     def finish(self, request: FinishRequest) -> Finished:
         """A final's text. Never empty where the request's is not; words that do not tell the text are left out."""
-        source = timed(request.text.strip(), request.words)
-        result = source.edited(_changes(source.text, self._simplify(source.text, request.language)))
+        result = _marked(request)
+        result = result.edited(_changes(result.text, self._simplify(result.text, request.language)))
         if request.itn:
-            result = result.edited(self._itn.edits(result.text, request.language))
-        if not request.punctuation:
-            bare = result.edited(punctuation(result.text))
-            result = TimedText(bare.text.strip(), bare.words) if bare.text.strip() else result
+            result = result.edited(number_edits(result.text, request.language))
+        result = _written(result, request)
         return Finished(result.text, result.words)
 
     def _simplify(self, text: str, language: str | None) -> str:
@@ -87,6 +83,26 @@ class TextPipeline:
             with self._loading:
                 self._simplifier = self._simplifier or Simplifier()
         return self._simplifier.simplify(text)
+
+
+def _marked(request: FinishRequest) -> TimedText:
+    """The text with the punctuator's marks, without marks at its head."""
+    source = timed(request.text.strip(), request.words)
+    if not request.punctuation:
+        return source
+    skipped = len(request.text) - len(request.text.lstrip())
+    marks = [Mark(mark.at - skipped, mark.text) for mark in request.marks]
+    marked = source.edited(punctuation.added(source.text, marks))
+    return marked.edited(punctuation.leading(marked.text))
+
+
+def _written(text: TimedText, request: FinishRequest) -> TimedText:
+    """The text with the capitals and spaces of its script, and with its marks only where they are wanted."""
+    if not request.punctuation:
+        bare = text.edited(punctuation.removed(text.text))
+        return TimedText(bare.text.strip(), bare.words) if bare.text.strip() else text
+    spaced = text.edited(orthography.spaces(text.text))
+    return spaced.edited(orthography.capitals(spaced.text)) if is_english(spaced.text, request.language) else spaced
 
 
 def _changes(before: str, after: str) -> list[Edit]:

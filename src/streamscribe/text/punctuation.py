@@ -1,12 +1,20 @@
-"""Takes punctuation out of a text for clients that want none."""
+"""Marks: put into a text that a punctuator read, taken off its head, or taken out for clients that want none."""
 
 import re
+from collections.abc import Iterable
 
+from streamscribe.core.script import CLOSING_MARKS, is_unspaced
+from streamscribe.core.tokens import Mark
 from streamscribe.text.timed import Edit
 
+_HALF_WIDTH = {"，": ",", "。": ".", "？": "?", "！": "!", "；": ";", "：": ":", "、": ","}
+_FULL_WIDTH = {",": "，", ".": "。", "?": "？", "!": "！", ";": "；", ":": "："}
+_GOES_ON = frozenset("，、；：,;:")
+"""Marks after which a sentence goes on; the last one of a final ends it."""
+_LETTER = re.compile(r"[^\W\d_]")
 _MARKS = re.compile(
     r"""
-    (?<=\d)[.,:](?=\d) |                        # in a number, kept: 3.5
+    (?<=\d)[.,:/](?=\d) |                       # in a number, kept: 3.5
     (?<!\w)-(?=\d) |                            # before one, kept: -5
     (?<=\w)['’\-/@_](?=\w) |                    # in a word, kept: don't
     (?<=[A-Za-z])\.(?=[A-Za-z]) |               # kept too: p.m
@@ -16,8 +24,44 @@ _MARKS = re.compile(
 )
 
 
-def punctuation(text: str) -> list[Edit]:
-    """Edits that delete the text's punctuation, but not the marks inside numbers and words (3.5, 10:30, don't).
+def added(text: str, marks: Iterable[Mark]) -> list[Edit]:
+    """A punctuator's marks for a text without any: full-width after Chinese, half-width after English.
+
+    Where the text has a mark already none is added; the last one ends the sentence. None is put before the text.
+    """
+    places = {len(text[: max(0, mark.at)].rstrip()): mark.text for mark in marks if mark.at <= len(text)}
+    wanted = {at: mark for at, mark in places.items() if at}
+    edits: list[Edit] = []
+    for at in sorted({*wanted, len(text)} if wanted and text else ()):
+        before, after = text[at - 1], text[at:].lstrip()[:1]
+        if before in CLOSING_MARKS or (after and after in CLOSING_MARKS):
+            continue
+        mark = wanted.get(at, "。")
+        if not after and mark in _GOES_ON:
+            mark = "。"
+        mark = _in_width(text[:at], mark)
+        gap = " " if after and text[at : at + 1] == after and mark.isascii() else ""
+        edits.append(Edit(at - 1, at, before + mark + gap))
+    return edits
+
+
+def _in_width(before: str, mark: str) -> str:
+    """The mark as the script of the last letter before it has it; full-width where there is none."""
+    letter = next((char for char in reversed(before) if _LETTER.match(char)), "一")
+    widths = _FULL_WIDTH if is_unspaced(letter) else _HALF_WIDTH
+    return "".join(widths.get(char, char) for char in mark)
+
+
+def leading(text: str) -> list[Edit]:
+    """Takes off the marks at the head: they belong to what was said before. A text of marks alone keeps them."""
+    head = len(text) - len(text.lstrip(CLOSING_MARKS + " "))
+    if head == len(text) or (head and text[head - 1] == "." and text[head].isdigit()):
+        return []
+    return [Edit(at, at + 1, "") for at in range(head)]
+
+
+def removed(text: str) -> list[Edit]:
+    """Deletes the text's punctuation, but not the marks inside numbers and words (3.5, 10:30, don't).
 
     Words that only a mark parts get a space where their script has spaces.
     """

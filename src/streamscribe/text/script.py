@@ -6,6 +6,7 @@ import opencc
 
 CHINESE = frozenset({"zh", "yue"})
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_LATIN = re.compile("[A-Za-z]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fd-\u30ff\uff66-\uff9f]")
 
 
@@ -14,6 +15,11 @@ def is_chinese(text: str, language: str | None) -> bool:
     if language is None:
         return bool(_HAN.search(text)) and not _KANA.search(text)
     return language in CHINESE and bool(_HAN.search(text))
+
+
+def is_english(text: str, language: str | None) -> bool:
+    """Whether the text is English: by its language, or in Latin letters alone where Chinese was expected."""
+    return language == "en" or (language in CHINESE and bool(_LATIN.search(text)) and not _HAN.search(text))
 
 
 class Simplifier:
