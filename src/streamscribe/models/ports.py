@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamscribe.core.options import MAX_SEGMENT_MS, Hotword, Task
+from streamscribe.core.tokens import HypothesisWord as HypothesisWord
 from streamscribe.core.tokens import Mark, Token
 
 Samples = npt.NDArray[np.float32]
@@ -94,16 +95,6 @@ class VoiceActivityDetector(Protocol):
         A step that raises has changed no state, so that the batch can be tried again without the guilty request.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class HypothesisWord:
-    """A word with its first and last sample relative to the segment; times are monotone and inside it."""
-
-    text: str
-    start: int
-    end: int
-    confidence: float
 
 
 @dataclass(frozen=True, slots=True)
