@@ -1,0 +1,26 @@
+"""How ONNX graphs are run: on the CPU, in as many threads as the settings say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+import onnxruntime as ort
+
+from streamscribe.core.errors import ModelUnavailable
+
+
+def read_graph(files: Mapping[str, Path], name: str = "model") -> onnx.ModelProto:
+    """The graph `name.onnx`, or its int8 form `name_quant.onnx`; raises ModelUnavailable where there is neither."""
+    for file_name in (f"{name}.onnx", f"{name}_quant.onnx"):
+        if file_name in files:
+            return onnx.load(files[file_name])
+    raise ModelUnavailable(f"the model has no {name}.onnx")
+
+
+def open_session(model: onnx.ModelProto, *, threads: int) -> ort.InferenceSession:
+    """Makes the graph ready to run."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
