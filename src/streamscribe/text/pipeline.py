@@ -8,7 +8,11 @@ from streamscribe.core.results import Word
 from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 from streamscribe.core.tokens import Mark
 from streamscribe.text import orthography, punctuation
+from streamscribe.text.compiled import Compiled
+from streamscribe.text.hotwords import HotwordCorrector
 from streamscribe.text.itn import number_edits
+from streamscribe.text.phrases import Found
+from streamscribe.text.policy import PolicyIndex, policy_chars
 from streamscribe.text.script import Simplifier, is_chinese, is_english
 from streamscribe.text.timed import Edit, TimedText, timed
 
@@ -47,7 +51,7 @@ class Finished:
 
 
 class TextPipeline:
-    """Rewrites recognised text: simplified Chinese, numbers in digits, punctuation as wished.
+    """Rewrites recognised text: simplified Chinese, hot words, numbers in digits, punctuation, redaction as wished.
 
     Synchronous and safe to use from many threads; its parts are loaded by `warm_up` or else by the first use.
     """
@@ -55,26 +59,45 @@ class TextPipeline:
     def __init__(self) -> None:
         self._simplifier: Simplifier | None = None
         self._loading = Lock()
+        self._hotwords = HotwordCorrector()
+        self._policies = Compiled(lambda policy: PolicyIndex(policy, self._simplified), policy_chars)
 
     def warm_up(self) -> None:
-        """Loads the dictionary, once."""
+        """Loads the dictionaries: a second or two, once."""
         self._simplify("開會", "zh")
+        self._hotwords.warm_up()
 
     def draft(self, text: str, language: str | None, policy: TextPolicy = NO_POLICY) -> str:
         """A partial's text: in simplified characters, redacted, else as it is. Microseconds.
 
         What may be the beginning of a redacted word is held back, so that text that goes on stays a prefix.
         """
-        return self._simplify(text, language)
+        text = self._simplify(text, language)
+        return text if policy == NO_POLICY else self._policies.of(policy).draft(text)
 
     def finish(self, request: FinishRequest) -> Finished:
         """A final's text. Never empty where the request's is not; words that do not tell the text are left out."""
         result = _marked(request)
         result = result.edited(_changes(result.text, self._simplify(result.text, request.language)))
+        spoken = result = self._hotwords.correct(result, request.hotwords, request.language)
         if request.itn:
-            result = result.edited(number_edits(result.text, request.language))
-        result = _written(result, request)
-        return Finished(result.text, result.words)
+            names = self._hotwords.find(result.text, request.hotwords)
+            result = result.edited(_outside(names, number_edits(result.text, request.language)))
+        return self._told(request, spoken, _written(result, request))
+
+    def _told(self, request: FinishRequest, spoken: TimedText, written: TimedText) -> Finished:
+        """The text as its readers may see it, and what was found in it before."""
+        said = self._hotwords.said(written.text, request.hotwords)
+        if request.policy == NO_POLICY:
+            return Finished(written.text, written.words, hotwords=said)
+        policy = self._policies.of(request.policy)
+        hits = policy.hits(spoken, written, request.start_ms, request.end_ms)
+        seen = policy.redact(written)
+        return Finished(seen.text, seen.words, hits, said)
+
+    def _simplified(self, phrase: str) -> str:
+        """A listed phrase as texts are written."""
+        return self._simplify(phrase, None)
 
     def _simplify(self, text: str, language: str | None) -> str:
         if not is_chinese(text, language):
@@ -103,6 +126,11 @@ def _written(text: TimedText, request: FinishRequest) -> TimedText:
         return TimedText(bare.text.strip(), bare.words) if bare.text.strip() else text
     spaced = text.edited(orthography.spaces(text.text))
     return spaced.edited(orthography.capitals(spaced.text)) if is_english(spaced.text, request.language) else spaced
+
+
+def _outside(names: list[Found], edits: list[Edit]) -> list[Edit]:
+    """The edits that change no hot word: 三体 stays."""
+    return [edit for edit in edits if all(edit.end <= name.start or edit.start >= name.end for name in names)]
 
 
 def _changes(before: str, after: str) -> list[Edit]:

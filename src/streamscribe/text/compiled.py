@@ -1,0 +1,56 @@
+"""Keeps what was made of lists that come again and again: a tenant's rules, a session's hot words."""
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+from streamscribe.core.lru import Lru
+
+Source = TypeVar("Source", bound=Hashable)
+Made = TypeVar("Made")
+
+MAX_ENTRIES = 512
+MAX_CHARS = 2_000_000
+"""Characters of all lists that are kept together; a compiled list takes some 100 bytes a character."""
+
+
+class Compiled(Generic[Source, Made]):
+    """Calls `make` once for each list, as long as it is among those used last. Safe to use from many threads."""
+
+    def __init__(
+        self,
+        make: Callable[[Source], Made],
+        chars: Callable[[Source], int],
+        *,
+        max_entries: int = MAX_ENTRIES,
+        max_chars: int = MAX_CHARS,
+    ) -> None:
+        self._make = make
+        self._chars = chars
+        self._books: Lru[Source] = Lru(max_entries, max_chars)
+        self._held: dict[Source, Made] = {}
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def of(self, source: Source) -> Made:
+        """What was made of the list; one too large to be kept is made each time."""
+        with self._lock:
+            if self._books.get(source):
+                return self._held[source]
+        made = self._make(source)
+        with self._lock:
+            evicted = self._books.put(source, self._chars(source))
+            if evicted is not None:
+                for key in evicted:
+                    del self._held[key]
+                self._held[source] = made
+        return made
+
+    def check_integrity(self) -> None:
+        """The books' equation; what is in the books is held, and nothing else."""
+        with self._lock:
+            self._books.check_integrity()
+            if len(self._books) != len(self._held) or not all(key in self._books for key in self._held):
+                raise AssertionError("held == in the books")
