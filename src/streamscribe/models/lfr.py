@@ -29,9 +29,7 @@ class SegmentFrontend:
 
     def __init__(self, config: Mapping[str, Any], cmvn_file: Path) -> None:
         """`config` is the model's; raises ModelUnavailable for features that this does not compute."""
-        for name, value in _ASSUMED.items():
-            if config["frontend_conf"].get(name, value) != value:
-                raise ModelUnavailable(f"config.yaml has frontend_conf.{name} other than {value}")
+        check_frontend(config)
         self._shift, self._scale = read_normalisation(cmvn_file)
         self._fbank = Fbank()
 
@@ -39,6 +37,13 @@ class SegmentFrontend:
         """The segment's rows; none for audio of less than a frame."""
         frames = self._fbank.frames(request.samples) if request.frames is None else request.frames
         return (low_frame_rate(frames) + self._shift) * self._scale
+
+
+def check_frontend(config: Mapping[str, Any]) -> None:
+    """Raises ModelUnavailable for a model that reads other features than this computes."""
+    for name, value in _ASSUMED.items():
+        if config["frontend_conf"].get(name, value) != value:
+            raise ModelUnavailable(f"config.yaml has frontend_conf.{name} other than {value}")
 
 
 def low_frame_rate(frames: Frames) -> Rows:
@@ -63,7 +68,7 @@ def padded(segments: Sequence[Rows]) -> tuple[npt.NDArray[np.float32], npt.NDArr
 
 
 def read_normalisation(file: Path) -> tuple[Rows, Rows]:
-    """What is added to a row and what the sum is multiplied by; in Kaldi's text form each is on the line after its tag."""
+    """What is added to a row and what the sum is multiplied by (Kaldi: on the lines after their tags)."""
     lines = file.read_text(encoding="utf-8").splitlines()
     vectors = {}
     for tag, line in pairwise(lines):

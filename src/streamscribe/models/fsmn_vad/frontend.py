@@ -1,12 +1,12 @@
 """What FunASR's online front end makes of 10 ms frames for FSMN-VAD: five of them spliced, and normalised."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from streamscribe.models.fbank import MELS
+from streamscribe.models.lfr import read_normalisation
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, Frames
 
 Floats = npt.NDArray[np.float32]
@@ -23,7 +23,7 @@ class Splicer:
     """Computes features of 10 ms frames, shape (frames, 400); holds nothing of a stream."""
 
     def __init__(self, cmvn_file: Path) -> None:
-        self._shift, self._scale = _read_cmvn(cmvn_file)
+        self._shift, self._scale = read_normalisation(cmvn_file)
 
     def features(self, context: Frames, frames: Frames, *, last: bool) -> tuple[Floats, Frames]:
         """The features that `frames` complete, and the frames that are the next ones' context.
@@ -42,14 +42,3 @@ class Splicer:
             return np.empty((0, SPLICED * MELS), np.float32), after
         spliced = np.concatenate([known[i : i + ready] for i in range(SPLICED)], axis=1)
         return (spliced + self._shift) * self._scale, after
-
-
-def _read_cmvn(file: Path) -> tuple[Floats, Floats]:
-    """Shift and scale of the normalisation, from Kaldi's text form: the vector lies on the line after its tag."""
-    lines = file.read_text(encoding="utf-8").splitlines()
-    vectors = {}
-    for tag, line in pairwise(lines):
-        name = tag.split(maxsplit=1)[0] if tag.strip() else ""
-        if name in ("<AddShift>", "<Rescale>"):
-            vectors[name] = np.array(line[line.index("[") + 1 : line.index("]")].split(), np.float32)
-    return vectors["<AddShift>"], vectors["<Rescale>"]

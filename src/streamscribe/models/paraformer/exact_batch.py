@@ -29,12 +29,12 @@ _NO_FIRE, _ONE_FIRE = 1.01, 1.02
 def make_batches_exact(model: onnx.ModelProto) -> None:
     """Changes the graph in place; raises ModelUnavailable for one that is not FunASR's."""
     graph = model.graph
-    _silence_padding(graph)
+    silence_padding(graph)
     _tell_lengths_to_time_network(graph)
     _let_every_row_fire(graph)
 
 
-def _silence_padding(graph: GraphProto) -> None:
+def silence_padding(graph: GraphProto) -> None:
     """Makes the encoder's output, (batch, rows, width), zero behind each segment."""
     convolution = _only(
         node
