@@ -5,10 +5,22 @@ import hmac
 from pathlib import Path
 
 import pytest
+import yaml
 
 from streamscribe.control.keys import list_keys, new_key, revoke_key
+from streamscribe.core.options import Hotword
+from streamscribe.core.rules import NO_POLICY, Rule, RuleKind, TextPolicy
 from streamscribe.store.keys import PEPPER_VARIABLE, KeyFileError, pepper_path, split_key
 from streamscribe.store.tenants import FileTenantStore, read_tenants
+
+RULE = {"name": "promises", "kind": "promised", "phrases": ["保本", "in  writing"]}
+LISTS = {
+    "hotwords": ["通义千问", {"phrase": "ComfyUI", "weight": 2}, "file:///etc/passwd"],
+    "rules": [RULE],
+    "redact": ["张三"],
+    "redact_digits": True,
+}
+POLICY = TextPolicy((Rule("promises", RuleKind.PROMISED, ("保本", "in writing")),), ("张三",), redact_digits=True)
 
 
 @pytest.fixture
@@ -77,11 +89,66 @@ def test_a_file_that_breaks_changes_nothing_until_it_is_mended(file: Path) -> No
     assert store.authenticate(key) is not None
 
 
+def write(file: Path, tenant: str, **lists: object) -> None:
+    content = yaml.safe_load(file.read_text())
+    content["tenants"][tenant].update(lists)
+    file.write_text(yaml.safe_dump(content))
+
+
+def test_a_tenant_has_its_own_hot_words_and_rules(file: Path) -> None:
+    key, other = new_key(file, "acme"), new_key(file, "other")
+    write(file, "acme", **LISTS)
+    store = store_of(file)
+    tenant, stranger = store.authenticate(key), store.authenticate(other)
+    assert tenant is not None
+    assert tenant.hotwords == (Hotword("通义千问"), Hotword("ComfyUI", 2.0), Hotword("file:///etc/passwd"))
+    assert tenant.policy == POLICY
+    assert stranger is not None
+    assert (stranger.hotwords, stranger.policy) == ((), NO_POLICY)
+
+
+def test_lists_that_change_reach_those_who_come_after(file: Path) -> None:
+    key = new_key(file, "acme")
+    store = store_of(file)
+    write(file, "acme", redact_digits=True, hotwords="a,b")
+    assert store.refresh()
+    tenant = store.authenticate(key)
+    assert tenant is not None
+    assert tenant.policy == TextPolicy(redact_digits=True)
+    assert tenant.hotwords == (Hotword("a"), Hotword("b"))
+
+
+def test_an_edit_of_keys_keeps_the_lists(file: Path) -> None:
+    first = new_key(file, "acme")
+    write(file, "acme", **LISTS)
+    second = new_key(file, "acme", max_sessions=3)
+    revoke_key(file, split_key(first)[0])
+    tenant = store_of(file).authenticate(second)
+    assert tenant is not None
+    assert (tenant.max_sessions, len(tenant.hotwords), tenant.policy) == (3, 3, POLICY)
+    assert "通义千问" in file.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [
         ("tenants: {acme: {max_sessions: 0}}", "max_sessions"),
         ("tenants: {acme: {quota: 1}}", "quota"),
+        ("tenants: {acme: {hotwords: 7}}", "acme.hotwords: .*must be a list"),
+        (f"tenants: {{acme: {{hotwords: [{'x' * 65}]}}}}", "acme.hotwords: .*64"),
+        (f"tenants: {{acme: {{hotwords: {[str(n) for n in range(101)]}}}}}", "acme.hotwords: .*100"),
+        ("tenants: {acme: {rules: [{name: a, kind: hated, phrases: [x]}]}}", r"acme.rules.0.kind"),
+        ("tenants: {acme: {rules: [{name: a, kind: product, phrases: []}]}}", r"acme.rules.0.phrases"),
+        (
+            "tenants: {acme: {rules: [{name: a, kind: product, phrases: [b, '']}]}}",
+            r"phrases.1: .*1 to 64",
+        ),
+        (f"tenants: {{acme: {{rules: {[dict(RULE, name=str(n)) for n in range(101)]}}}}}", "acme.rules: .*100"),
+        (f"tenants: {{acme: {{rules: {[RULE, RULE]}}}}}", "rules: two have one name"),
+        (f"tenants: {{acme: {{rules: {[dict(RULE, phrases=['x'] * 5001)]}}}}}", "rules have more than 5000"),
+        (f"tenants: {{acme: {{redact: {['x'] * 5001}}}}}", "acme.redact: .*5000"),
+        ("tenants: {acme: {redact: ['a\\tb', \"\\x00\"]}}", "acme.redact.1: .*printed"),
+        ("tenants: {acme: {redact_digits: perhaps}}", "acme.redact_digits"),
         ("tenants: {'a b': {}}", "TenantId"),
         ("tenants: {acme: {keys: [{id: 'x', mac: 'short'}]}}", "mac"),
         ("tenants: [", "not valid YAML"),

@@ -15,7 +15,7 @@ from streamscribe.core.ids import TenantId
 from streamscribe.store.keys import KeyFileError, ensure_pepper, mac_of, make_key
 from streamscribe.store.tenants import KeyEntry, TenantEntry, TenantsFile, read_tenants
 
-_HEADER = "# Tenants, quotas and keys (their MACs only). Written by `streamscribe keys`; read again when it changes.\n"
+_HEADER = "# Tenants, their lists and keys (MACs only). Written by `streamscribe keys`; read again when it changes.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,8 @@ def new_key(path: Path, tenant: str, *, max_sessions: int | None = None) -> str:
         mac = mac_of(ensure_pepper(path), secret)
         entry = tenants.get(tenant_id, TenantEntry())
         made = KeyEntry(id=key_id, mac=mac, created=datetime.now(UTC).date().isoformat())
-        tenants[tenant_id] = TenantEntry(
-            max_sessions=entry.max_sessions if max_sessions is None else max_sessions, keys=(*entry.keys, made)
-        )
+        quota = entry.max_sessions if max_sessions is None else max_sessions
+        tenants[tenant_id] = entry.model_copy(update={"max_sessions": quota, "keys": (*entry.keys, made)})
     return key
 
 
@@ -80,11 +79,11 @@ def _edited(path: Path) -> Iterator[dict[str, TenantEntry]]:
 
 
 def _replace(path: Path, content: TenantsFile) -> None:
-    data: Mapping[str, Any] = content.model_dump(exclude_defaults=True)
-    text = _HEADER + yaml.safe_dump(data, sort_keys=True)
+    data: Mapping[str, Any] = content.model_dump(mode="json", exclude_defaults=True)
+    text = _HEADER + yaml.safe_dump(data, sort_keys=True, allow_unicode=True)
     fresh = path.with_name(path.name + ".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

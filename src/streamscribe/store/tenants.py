@@ -1,15 +1,27 @@
-"""Tenants and their keys in one YAML file, which is read again when it changes."""
+"""Tenants with their keys, hot words and rules in one YAML file, which is read again when it changes."""
 
 import hmac
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from streamscribe.core.errors import BadRequest
+from streamscribe.core.hotwords import parse_hotwords
 from streamscribe.core.ids import TenantId
+from streamscribe.core.options import Hotword
+from streamscribe.core.rules import (
+    MAX_RULE_PHRASE_CHARS,
+    MAX_RULE_PHRASES,
+    MAX_RULES,
+    Rule,
+    RuleKind,
+    TextPolicy,
+)
 from streamscribe.ports import Tenant
 from streamscribe.store.keys import KeyFileError, mac_of, read_pepper, split_key
 
@@ -27,13 +39,60 @@ class KeyEntry(BaseModel):
     created: str = ""
 
 
+def _listed_hotwords(value: object) -> tuple[Hotword, ...]:
+    try:
+        return parse_hotwords(value)
+    except BadRequest as error:
+        raise ValueError(error.message) from None
+
+
+def _phrase(text: str) -> str:
+    phrase = " ".join(text.split())
+    if not 0 < len(phrase) <= MAX_RULE_PHRASE_CHARS:
+        raise ValueError(f"a phrase must have 1 to {MAX_RULE_PHRASE_CHARS} characters")
+    if not phrase.isprintable():
+        raise ValueError("a phrase holds characters that cannot be printed")
+    return phrase
+
+
+Phrase = Annotated[str, AfterValidator(_phrase)]
+
+
+class RuleEntry(BaseModel):
+    """A rule: phrases of one kind that are reported where they are said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Phrase
+    kind: RuleKind
+    phrases: tuple[Phrase, ...] = Field(min_length=1)
+
+
 class TenantEntry(BaseModel):
-    """A tenant's quota and keys."""
+    """A tenant's quota, keys, hot words, rules and redaction."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_sessions: int | None = Field(default=None, ge=1, le=100_000)
+    hotwords: Annotated[tuple[Hotword, ...], BeforeValidator(_listed_hotwords)] = ()
+    rules: tuple[RuleEntry, ...] = Field(default=(), max_length=MAX_RULES)
+    redact: tuple[Phrase, ...] = Field(default=(), max_length=MAX_RULE_PHRASES)
+    redact_digits: bool = False
     keys: tuple[KeyEntry, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_rules(self) -> "TenantEntry":
+        if sum(len(rule.phrases) for rule in self.rules) > MAX_RULE_PHRASES:
+            raise ValueError(f"rules have more than {MAX_RULE_PHRASES} phrases together")
+        if len({rule.name for rule in self.rules}) < len(self.rules):
+            raise ValueError("rules: two have one name")
+        return self
+
+    @property
+    def policy(self) -> TextPolicy:
+        """The rules for the tenant's texts."""
+        rules = tuple(Rule(rule.name, rule.kind, rule.phrases) for rule in self.rules)
+        return TextPolicy(rules, self.redact, self.redact_digits)
 
 
 class TenantsFile(BaseModel):
@@ -112,7 +171,8 @@ class FileTenantStore:
     def _read(self) -> dict[str, _Known]:
         keys: dict[str, _Known] = {}
         for name, entry in read_tenants(self._path).tenants.items():
-            tenant = Tenant(TenantId(name), entry.max_sessions or self._default_max_sessions)
+            quota = entry.max_sessions or self._default_max_sessions
+            tenant = Tenant(TenantId(name), quota, entry.hotwords, entry.policy)
             for key in entry.keys:
                 if key.id in keys:
                     raise KeyFileError(f"{self._path}: two keys have the id {key.id}")
