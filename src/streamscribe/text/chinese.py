@@ -20,6 +20,7 @@ _PLACE = "[零〇一二三四五六七八九幺]"
 """A digit that is read out by itself, as in a year or a telephone number."""
 _NUMBER = f"{_ANY}++(?:点{_PLACE}++)?"
 _RUN = re.compile(_NUMBER)
+_TWO_DIGITS = re.compile(f"{_DIGIT}{{2}}")
 _UP_TO = re.compile(f"{_ANY}[到至]$")
 _INTEGER = re.compile(f"{_ANY}+")
 _BEGIN = re.compile(f"[负{NUMERALS}]")
@@ -34,15 +35,21 @@ _HOUR = "(?:二十[一二三四]?|十[一二三四五六七八九]?|[零〇一�
 _TENS = "[二三四五]?十[一二三四五六七八九]?"
 _MINUTE = f"(?:[零〇][一二三四五六七八九]|{_TENS}|[一二三四五六七八九])"
 _COUNTED = "[个位名条人家块元天年月岁次种件台张本只份杯瓶包盒袋支把万亿百千]"
+_COUNTERS = frozenset(
+    "个位名条人块元天年月日号岁次种件台张本只份杯瓶包盒袋支把分秒点小周层楼级辆架艘座间所户套双对副片部场届期章节集页段篇首幅棵朵根"
+    "颗粒头匹米公斤吨克升万亿倍多余毫厘英平立美欧港家寸国省道题票折毛角度组队批门科步成站遍趟顿圈局盘轮强千到至"
+)
+"""十 before anything else is most often of a word (一曝十寒, 合十)."""
+_SECOND = frozenset("到至第比乘加减于")
 _A_BIT = frozenset("这那有差早晚快慢多少大小好高低")
 """一点 after these is a little."""
 
 _MEASURES = (
-    "公里|千米|厘米|毫米|微米|纳米|米(?!其林)|英里|海里|英寸|英尺|寸|公斤|千克|毫克|微克|克(?!服|制|隆|己)|斤|吨|"
+    "公里|厘米|毫米|微米|纳米|米(?!其林|线)|英里|海里|英寸|英尺|公斤|千克|毫克|微克|克(?!服|制|隆|己)|斤|吨|"
     "毫升|公升|平方|平米|立方|公顷|亩|千瓦|兆|赫兹|伏特|安培|摄氏|华氏|分贝|像素|"
     "美元|美金|欧元|英镑|日元|港元|港币|块钱|毛钱|元(?!素|首|老|旦|宵|气)|号(?!召|称|角|叫)|岁(?!月)|楼|单元|个百分点|毫安|毫秒|海拔"
 )
-_LENGTHS = "分钟|秒(?!杀)|小时|倍"
+_LENGTHS = "分钟|秒(?!杀)|小时|倍(?![体性镜])"
 """As measures, but 一分钟 and 一倍 are words."""
 _LETTERS = "(?:[GKDBCPVTMASgkdbcpvtmas]|[GMKT]B|[gmkt]b|[KMG]?Hz|k[gmW]|[cm]m|m[gl])(?![A-Za-z])"
 _BEFORE_DIGIT = re.compile("(?:(?<![A-Za-z])[A-Za-z]|(?i:mp|gpt|iphone|ipad|windows|win|ps|usb|usb c|python|ios)) ?$")
@@ -70,9 +77,14 @@ def _dotted(match: re.Match[str]) -> Iterator[Piece]:
     yield match.start(), match.end(), positional(match[0].replace("点", "."))
 
 
+def _exact(text: str) -> str | None:
+    """A number in digits; none for two digits side by side, which are an estimate: 百分之二三."""
+    return None if _TWO_DIGITS.fullmatch(text) else number(text)
+
+
 def _percent(match: re.Match[str]) -> Iterator[Piece]:
     sign = "%" if match["of"] == "百" else "‰"
-    low, high = (value and ("100" if value == "百" else number(value)) for value in (match["low"], match["high"]))
+    low, high = (value and ("100" if value == "百" else _exact(value)) for value in (match["low"], match["high"]))
     told = low and ("-" if match["minus"] else "") + low + sign
     if match["high"]:
         told = told and high and f"{told}{match['to'][0]}{high}{sign}"
@@ -82,7 +94,7 @@ def _percent(match: re.Match[str]) -> Iterator[Piece]:
 def _fraction(match: re.Match[str]) -> Iterator[Piece]:
     if match["whole"]:
         yield match.start("whole"), match.end("whole"), number(match["whole"])
-    part, of = number(match["part"]), number(match["of"])
+    part, of = _exact(match["part"]), _exact(match["of"])
     yield match.start("of"), match.end(), part and of and f"{part}/{of}"
 
 
@@ -127,15 +139,20 @@ def _is_range(before: str, said: str, after: str) -> bool:
     return not (said == "一" and re.match(f".{_ANY}+[点号]", after) and before[-1:] != "从")
 
 
+def _is_exact(before: str, said: str, after: str) -> bool:
+    """Not 几十分之一."""
+    return before[-1:] not in ("数", "几")
+
+
 def _is_large(before: str, said: str, after: str) -> bool:
     """A number of ten or more, and no estimate: not 数十万, 二十几, 三十来个."""
     if before[-1:] in ("数", "双", "几") or after.startswith(("几", "来", "好几")) or said[0] in "百千万亿":
         return False
     if after[:1] == "十" or (said.startswith("一点") and before[-1:] in _A_BIT):
         return False
-    if said == "十" and after[:1] == "分":
-        return after[1:2] == "钟"
-    return "点" in said or said == "十" or (len(said) > 1 and any(char in "十百千万亿" for char in said))
+    if said == "十":
+        return before[-1:] in _SECOND or (after[:1] in _COUNTERS and not (after[0] == "分" and after[1:2] != "钟"))
+    return "点" in said or (len(said) > 1 and any(char in "十百千万亿" for char in said))
 
 
 def _follows_letter(before: str, said: str, after: str) -> bool:
@@ -176,12 +193,19 @@ _RULES = (
         f"(?P<minus>{_MINUS})?(?P<of>[百千])分之(?P<low>{_NUMBER})(?:(?P<to>[到至](?:(?P=of)分之)?)(?P<high>{_NUMBER}))?(?!几)",
         write=_percent,
     ),
-    _rule(f"(?:(?P<whole>{_ANY}++)又)?(?P<of>{_ANY}++)分之(?P<part>{_ANY}++)", write=_fraction),
+    _rule(
+        f"(?:(?P<whole>{_ANY}++)又)?(?P<of>(?!百分|千分){_ANY}++)(?<![万亿])分之(?P<part>{_ANY}++)",
+        _is_exact,
+        _fraction,
+    ),
     _rule(f"{_MINUS}{_NUMBER}(?![楼层屏平场胜])", _is_negative, _negative),
     # dates
-    _rule("(?:十[一二]?|[一二三四五六七八九])(?=月(?!球|亮|饼|台))", lambda before, said, after: before[-1:] != "个"),
+    _rule(
+        "(?:十[一二]?|[一二三四五六七八九])(?=月(?!球|亮|饼|台|[一二三四五六七八九](?![日号十零])))",
+        lambda before, said, after: before[-1:] != "个",
+    ),
     _rule(f"(?<=月){_DIGIT}(?=日)|{_PLACE}{{2}}(?=年代)|[零五六七八九][零五](?=后(?![面来天]))"),
-    _rule(f"{_PLACE}{{2}}(?=年(?![级前后来内间里多以]))", _is_pair),
+    _rule(f"{_PLACE}{{2}}(?=年(?![级前后来内间里多以华]))", _is_pair),
     # clocks
     _rule(f"{_HOUR}点钟?{_MINUTE}分(?![之数])(?:{_MINUTE}秒)?", _is_clock, _clock),
     _rule(f"{_HOUR}(?=点(?:半(?!夜|信)|一刻|三刻|整(?![理体个])|钟)|点[到至](?:{_NOON})?{_HOUR}点)"),

@@ -17,6 +17,8 @@ def in_digits(text: str) -> str:
 
 def number(text: str) -> str | None:
     """A number in digits, as 13800138000, 3.14, 3251, 500万, 3.5万 or 1亿3000万; None where it is none."""
+    if len(text) > 1 and text[-1] == "两":  # a weight: 三百两
+        return None
     whole, point, decimals = text.partition("点")
     written = positional(whole) if all(char in _VALUES for char in whole) else _with_units(whole)
     return written and written + ("." + positional(decimals) if point else "")
@@ -47,7 +49,7 @@ def _value(text: str) -> int | None:
     for unit, size in (("亿", 10**8), ("万", 10**4)):
         before, found, after = text.rpartition(unit)
         if found:
-            large = _value(before)
+            large = None if unit in before else _value(before)
             shortened = len(after) == 1 and after in _VALUES  # 三万五 is 35000
             small = _VALUES[after] * size // 10 if shortened else _value(after) if after else 0
             return None if large is None or small is None else large * size + small
