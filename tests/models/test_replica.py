@@ -7,11 +7,17 @@ import pytest
 
 from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import InternalError, ModelUnavailable, Overloaded, TooLarge
+from streamscribe.models.out_of_memory import is_out_of_memory
 from streamscribe.models.pool import Replica
 
 POISON = -1
 REFUSED = -2
 DEADLY = -3
+HUGE = -4
+
+
+class OutOfMemoryError(RuntimeError):
+    """As PyTorch names its own."""
 
 
 class Doubler:
@@ -21,6 +27,7 @@ class Doubler:
         self.gate = threading.Event()
         self.began = threading.Semaphore(0)
         self.steps: list[list[int]] = []
+        self.room = 1000
         self.threads: set[str] = set()
 
     def step(self, batch):
@@ -28,6 +35,8 @@ class Doubler:
         self.threads.add(threading.current_thread().name)
         self.began.release()
         self.gate.wait()
+        if HUGE in batch or len(batch) > self.room:
+            raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
         if DEADLY in batch:
             raise SystemExit
         if POISON in batch:
@@ -40,7 +49,7 @@ class Doubler:
 class Bench:
     """A running replica of a Doubler, and what its hooks reported."""
 
-    def __init__(self, **policy) -> None:
+    def __init__(self, *, step_timeout_s=3600.0, **policy) -> None:
         self.engine = Doubler()
         self.reports = []
         self.errors = []
@@ -50,6 +59,7 @@ class Bench:
             policy=BatchPolicy(**policy),
             on_step=self.reports.append,
             on_error=lambda name, error: self.errors.append((name, error)),
+            step_timeout_s=step_timeout_s,
         )
         self.replica.start()
 
@@ -102,6 +112,105 @@ async def test_law_8_only_the_guilty_request_of_a_batch_fails(bench):
     assert "secret" not in str(answers[3])
     assert [(name, type(error)) for name, error in bench.errors] == [("doubler", ZeroDivisionError)]
     assert bench.replica.ready
+
+
+async def test_a_batch_too_large_for_the_memory_is_run_in_smaller_ones_and_so_are_those_after_it():
+    bench = Bench(max_batch_size=8)
+    bench.engine.room = 2
+    first = await bench.occupy()
+    tasks = [bench.submit(number) for number in range(1, 13)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, *tasks) == [2 * number for number in range(13)]
+    bench.replica.close()
+    assert [len(step) for step in bench.engine.steps] == [1, 8, 4, 2, 2, 2, 2, 2, 2]
+    assert bench.errors == []
+    assert [(report.out_of_memory, report.failed) for report in bench.reports] == [(0, 0), (2, 0), (0, 0), (0, 0)]
+    assert bench.reports[-1].batch_limit == 2
+
+
+async def test_a_request_too_large_for_the_memory_fails_alone_and_may_come_back(bench):
+    first = await bench.occupy()
+    tasks = [bench.submit(number) for number in (1, HUGE, 3)]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    answers = await asyncio.gather(first, *tasks, return_exceptions=True)
+    assert answers[:2] + answers[3:] == [0, 2, 6]
+    assert type(answers[2]) is ModelUnavailable
+    assert answers[2].retry_after_s
+    assert bench.replica.ready
+
+
+@pytest.mark.parametrize(
+    ("error", "short"),
+    [
+        (MemoryError(), True),
+        (OutOfMemoryError(), True),
+        (RuntimeError("bfc_arena.cc:360 AllocateRawInternal Failed to allocate memory for requested buffer"), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"), True),
+        (RuntimeError("std::bad_alloc"), True),
+        (RuntimeError("shapes do not match"), False),
+        (TooLarge("out of memory, says the client"), False),
+    ],
+)
+def test_what_counts_as_out_of_memory(error, short):
+    assert is_out_of_memory(error) == short
+
+
+async def test_a_step_that_hangs_fails_all_that_waits_and_all_that_comes_until_it_ends():
+    bench = Bench(step_timeout_s=0)
+    bench.engine.gate.set()
+    assert await bench.submit(1) == 2
+    assert bench.replica.ready
+    bench.replica.fail_if_stalled()
+    bench.engine.gate.clear()
+    bench.engine.began.acquire()
+    hanging = await bench.occupy()
+    assert not bench.replica.ready
+    with pytest.raises(ModelUnavailable, match="doubler does not answer") as refused:
+        await bench.submit(2)
+    assert refused.value.retry_after_s
+    for _ in range(3):
+        bench.replica.fail_if_stalled()
+    with pytest.raises(ModelUnavailable):
+        await hanging
+    assert [type(error) for _, error in bench.errors] == [ModelUnavailable]
+    bench.engine.gate.set()
+    while bench.replica.stalled:
+        await asyncio.to_thread(bench.replica.fail_if_stalled)
+    assert bench.replica.ready
+    assert await bench.submit(3) == 6
+    assert bench.replica.inflight == 0
+    bench.replica.close()
+
+
+async def test_what_waited_behind_a_step_that_hangs_is_not_computed_when_it_ends():
+    bench = Bench(step_timeout_s=0.05)
+    hanging = await bench.occupy()
+    waiting = bench.submit(1)
+    await asyncio.sleep(0)
+    while not bench.replica.stalled:
+        await asyncio.sleep(0.01)
+    bench.replica.fail_if_stalled()
+    answers = await asyncio.gather(hanging, waiting, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [ModelUnavailable, ModelUnavailable]
+    assert answers[0] is not answers[1]
+    bench.engine.gate.set()
+    bench.replica.close()
+    assert bench.engine.steps == [[0]]
+
+
+async def test_no_more_than_so_many_requests_wait_or_run():
+    bench = Bench(max_inflight=2)
+    first = await bench.occupy()
+    second = bench.submit(1)
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await bench.submit(2)
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, second) == [0, 2]
+    assert await bench.submit(3) == 6
+    bench.replica.close()
 
 
 async def test_an_error_of_our_tree_reaches_the_requester_as_it_is(bench):
@@ -200,6 +309,23 @@ async def test_each_batch_is_reported(bench):
     assert (report.name, report.batch_size, report.audio_s, report.failed) == ("doubler", 2, 1.0, 1)
     assert report.queue_wait_s >= 0
     assert report.step_s >= 0
+    assert (report.live, report.live_audio_s, report.lag_s) == (2, 1.0, None)
+
+
+async def test_the_lag_is_that_of_live_streams_and_files_have_none(bench):
+    first = await bench.occupy()
+    tasks = [
+        bench.submit(1, audio_s=0.6, exclusive="live"),
+        bench.submit(2, audio_s=0.6, exclusive="file", priority=Priority.BULK),
+    ]
+    await asyncio.sleep(0)
+    bench.engine.gate.set()
+    await asyncio.gather(first, *tasks)
+    bench.replica.close()
+    report = bench.reports[1]
+    assert (report.batch_size, report.live, report.live_audio_s) == (2, 1, 0.6)
+    assert report.lag_s >= report.step_s
+    assert bench.replica.lag_s > 0
 
 
 async def test_it_is_ready_after_its_warm_up_in_its_own_thread_and_serves_what_came_before():

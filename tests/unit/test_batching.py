@@ -62,6 +62,89 @@ def test_nobody_waits_once_everybody_is_there():
     assert queue.take(now=1.1, population=2) == both
 
 
+def test_a_step_with_something_urgent_waits_for_nobody_and_takes_along_what_is_there():
+    queue = Queue(wait_ms=1000)
+    chunk = queue.add(at=1.0)
+    assert queue.take(now=1.1) == []
+    final = queue.add(at=1.2, priority=Priority.URGENT)
+    assert queue.take(now=1.2) == [final, chunk]
+
+
+def test_a_full_group_does_not_wait_for_another_that_is_not():
+    queue = Queue(wait_ms=1000, max_batch_size=2)
+    lonely = queue.add(at=1.0, group="short")
+    pair = [queue.add(at=1.1, group="long"), queue.add(at=1.1, group="long")]
+    assert queue.take(now=1.1) == pair
+    assert queue.take(now=1.1) == []
+    assert queue.take(now=2.1) == [lonely]
+
+
+def test_a_step_of_segments_is_bounded_in_seconds_padded_to_the_longest():
+    queue = Queue(max_batch_s=60)
+    ids = [queue.add(audio_s=20) for _ in range(4)]
+    assert queue.take(now=0.0) == ids[:3]
+    assert queue.take(now=1.0) == ids[3:]
+
+
+def test_what_is_longer_than_the_bound_runs_alone():
+    queue = Queue(max_batch_s=60)
+    long, short = queue.add(audio_s=90), queue.add(audio_s=1)
+    assert queue.take(now=0.0) == [long]
+    assert queue.take(now=1.0) == [short]
+
+
+def test_segments_of_like_length_share_a_step_where_not_all_fit():
+    queue = Queue(max_batch_s=60, max_batch_size=3)
+    lengths = (4, 29, 5, 28, 3, 30)
+    ids = {length: queue.add(audio_s=length) for length in lengths}
+    assert queue.take(now=1.0) == [ids[4], ids[5], ids[3]]
+    assert queue.take(now=1.0) == [ids[29], ids[28]]
+    assert queue.take(now=1.0) == [ids[30]]
+
+
+def test_a_like_length_does_not_go_before_what_is_more_urgent():
+    queue = Queue(max_batch_s=100, max_batch_size=2)
+    first = queue.add(audio_s=4, priority=Priority.URGENT)
+    file, other = queue.add(audio_s=4, priority=Priority.BULK), queue.add(audio_s=20, priority=Priority.URGENT)
+    assert queue.take(now=1.0) == [first, other]
+    assert queue.take(now=1.0) == [file]
+
+
+def test_after_a_step_out_of_memory_steps_of_that_group_are_half_as_large():
+    queue = Queue(max_batch_size=8)
+    for _ in range(16):
+        queue.add(group="long")
+    queue.batcher.shrink("long", 8)
+    assert len(queue.take(now=0.0)) == 4
+    for _ in range(8):
+        queue.add(group="short")
+    assert len(queue.take(now=0.0)) == 4
+    assert len(queue.take(now=0.0)) == 4
+    assert len(queue.take(now=0.0)) == 4
+    assert len(queue.take(now=0.0)) == 8
+
+
+def test_what_waits_or_runs_is_bounded_in_number():
+    queue = Queue(max_inflight=4)
+    queue.add(audio_s=0)
+    running = queue.batcher.take(9.0, MANY)
+    for _ in range(3):
+        queue.add(audio_s=0)
+    assert isinstance(queue.add(audio_s=0), Overloaded)
+    queue.batcher.finish(running)
+    assert not isinstance(queue.add(audio_s=0), Overloaded)
+    assert queue.batcher.inflight == 4
+
+
+def test_files_and_drafts_take_half_of_the_places():
+    queue = Queue(max_inflight=4)
+    for _ in range(2):
+        assert not isinstance(queue.add(priority=Priority.BULK), Overloaded)
+    assert isinstance(queue.add(priority=Priority.BULK), Overloaded)
+    assert isinstance(queue.add(priority=Priority.LOW), Overloaded)
+    assert not isinstance(queue.add(priority=Priority.NORMAL), Overloaded)
+
+
 def test_only_one_group_shares_a_step():
     queue = Queue()
     short, long, other = queue.add(group="short"), queue.add(group="long"), queue.add(group="short")

@@ -1,81 +1,56 @@
 """Which waiting requests make the next model step, and when: the books of one replica, without its thread."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from enum import IntEnum
-from operator import attrgetter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf
 
+from streamscribe.core.batch_limit import BatchLimits
 from streamscribe.core.errors import Overloaded
 from streamscribe.core.integrity import ensure
+from streamscribe.core.waiting import RANK, Group, Lane, Priority, Urgency, Waiting
+
+__all__ = ["OVERLOAD_RETRY_S", "BatchPolicy", "Batcher", "Priority", "Waiting"]
 
 OVERLOAD_RETRY_S = 2.0
-_LOW_SHARE = 0.5
-
-
-class Priority(IntEnum):
-    """Who goes first: each level stands `aging_s` behind the one above, so that nobody waits for ever."""
-
-    URGENT = 0
-    """What a person waits for: the finals of a live session."""
-    NORMAL = 1
-    """The chunks of a live session: voice activity detection, first pass."""
-    BULK = 2
-    """All that a file asks for. It is never dropped, but nobody waits for it. It may fill half of what may wait."""
-    LOW = 3
-    """Drafts, which the next draft replaces. They may fill only half of what may wait."""
+_BULK_SHARE = 0.5
+_SIGHT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
     """How requests are gathered.
 
-    A step takes at most `max_batch_size`; one that is not full waits for others until its oldest request has waited
-    `wait_ms`. At most `max_waiting_s` seconds of audio wait. A request is passed only by those of a higher priority
-    that come within `aging_s` (a level) after it.
+    A step takes requests of one group: at most `max_batch_size`, and `max_batch_s` seconds of audio when all are
+    padded to the longest (one that is longer runs alone). One that is not full waits for others until its oldest
+    request has waited `wait_ms`, unless one is urgent or nobody else can join. At most `max_waiting_s` seconds of
+    audio wait; at most `max_inflight` requests wait or run.
+
+    A request is passed only by those of a higher priority that come within `aging_s` (a level) after it, and, where
+    not all of them fit, by those whose length is nearer to that of the first in line and who come within `aging_s`.
     """
 
     max_batch_size: int = 8
+    max_batch_s: float = inf
     wait_ms: float = 5.0
     max_waiting_s: float = 600.0
+    max_inflight: int = 4096
     aging_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """One request that waits. `id` grows with arrival. Only requests of one `group` (shape) share a step; those of one
-    `exclusive` key (a stream's state) run one a step, in order of arrival."""
-
-    id: int
-    priority: Priority
-    audio_s: float
-    arrived: float
-    group: Hashable = None
-    exclusive: Hashable = None
-
-
-@dataclass(slots=True)
-class _Lane:
-    """Requests that run one after the other; as urgent as the most urgent of them. Bounded by `max_waiting_s`."""
-
-    key: Hashable
-    rank: tuple[float, int] = (0.0, 0)
-    items: deque[Waiting] = field(default_factory=deque)
-
-
-_RANK = attrgetter("rank")
-
-
 class Batcher:
-    """The queue in front of one model replica."""
+    """The queue in front of one model replica, and the count of what is in its step."""
 
     def __init__(self, policy: BatchPolicy) -> None:
         self._policy = policy
-        self._lanes: dict[Hashable, _Lane] = {}
-        self._order: list[_Lane] = []
-        self._lane_of: dict[int, _Lane] = {}
+        self._limits = BatchLimits(policy.max_batch_size)
+        self._lanes: dict[Hashable, Lane] = {}
+        self._groups: dict[Hashable, Group] = {}
+        self._lane_of: dict[int, Lane] = {}
         self._waiting_s = 0.0
+        self._running = 0
 
     def __len__(self) -> int:
         return len(self._lane_of)
@@ -85,21 +60,31 @@ class Batcher:
         """Audio seconds that wait."""
         return self._waiting_s
 
+    @property
+    def inflight(self) -> int:
+        """Requests that wait or run."""
+        return len(self._lane_of) + self._running
+
+    def limit(self, group: Hashable, audio_s: float) -> int:
+        """How many requests of the group and of this length one step may have now."""
+        by_length = self._policy.max_batch_s / audio_s if audio_s > 0 else inf
+        return max(1, int(min(self._limits.of(group), by_length)))
+
     def add(self, item: Waiting) -> Overloaded | None:
         """Lets `item` wait, or says that too much waits already; a single item of any length is taken."""
-        bound_s = self._policy.max_waiting_s * (_LOW_SHARE if item.priority >= Priority.BULK else 1.0)
-        if self._lane_of and self._waiting_s + item.audio_s > bound_s:
+        share = _BULK_SHARE if item.priority >= Priority.BULK else 1.0
+        too_long = self._lane_of and self._waiting_s + item.audio_s > self._policy.max_waiting_s * share
+        if too_long or self.inflight >= self._policy.max_inflight * share:
             return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
         key: Hashable = item.id if item.exclusive is None else (item.exclusive,)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = _Lane(key)
+            lane = self._lanes[key] = Lane(key, deque((item,)), self._urgency(item))
+            self._link(lane)
         else:
-            self._unlink(lane)
-        lane.items.append(item)
+            self._join(lane, item)
         self._lane_of[item.id] = lane
         self._waiting_s += item.audio_s
-        self._link(lane)
         return None
 
     def cancel(self, item_id: int) -> bool:
@@ -107,83 +92,136 @@ class Batcher:
         lane = self._lane_of.get(item_id)
         if lane is None:
             return False
-        self._remove(lane, next(item for item in lane.items if item.id == item_id))
+        item = next(item for item in lane.items if item.id == item_id)
+        self._unlink(lane)
+        lane.items.remove(item)
+        self._left(lane, item)
         return True
 
     def next_timer(self, population: int) -> float | None:
         """When the next batch is due (perhaps already), or None when nothing waits.
 
         `population` is how many requesters there are, waiting or not: once each of them waits, nobody can join and
-        the batch is due at once.
+        what waits is due at once.
         """
-        batch = self._candidates()
-        if not batch:
-            return None
-        oldest = min(item.arrived for item in batch)
-        joinable = len(batch) < self._policy.max_batch_size and len(self._lanes) < population
-        return oldest + self._policy.wait_ms / 1000 if joinable else oldest
+        return min((self._due(group, population) for group in self._groups.values()), default=None)
 
     def take(self, now: float, population: int) -> tuple[Waiting, ...]:
-        """The batch that is due, most urgent first, no longer waiting; empty when none is."""
-        due = self.next_timer(population)
-        if due is None or now < due:
+        """The batch that is due, most urgent first, which runs from now on; empty when none is."""
+        due = [group for group in self._groups.values() if self._due(group, population) <= now]
+        if not due:
             return ()
-        batch = self._candidates()
-        for item in batch:
-            self._remove(self._lane_of[item.id], item)
+        group = min(due, key=lambda group: group.lanes[0].rank)
+        lanes = self._choose(group)
+        group.unlink_all(lanes)
+        if not group.lanes:
+            del self._groups[group.key]
+        batch = tuple(lane.items.popleft() for lane in lanes)
+        for lane, item in zip(lanes, batch, strict=True):
+            self._left(lane, item)
+        self._running += len(batch)
         return batch
 
+    def finish(self, batch: Sequence[Waiting]) -> None:
+        """A batch that was taken runs no longer."""
+        self._running -= len(batch)
+        self._limits.went_well(batch[0].group, len(batch))
+
+    def shrink(self, group: Hashable, size: int) -> None:
+        """A step of `size` requests of the group ran out of memory: from now on steps have fewer."""
+        self._limits.shrink(group, size)
+
     def take_all(self) -> tuple[Waiting, ...]:
-        """Everything that waits, no longer waiting."""
-        items = tuple(item for lane in self._order for item in lane.items)
+        """Everything that waits, no longer waiting, and not to run."""
+        items = tuple(item for lane in sorted(self._lanes.values(), key=RANK) for item in lane.items)
         self._lanes.clear()
-        self._order.clear()
+        self._groups.clear()
         self._lane_of.clear()
         self._waiting_s = 0.0
         return items
 
     def check_integrity(self) -> None:
-        """Each request waits in exactly one lane, in order; lanes are sorted by rank; seconds sum up."""
-        items = [item for lane in self._order for item in lane.items]
-        ensure(
-            {lane.key: id(lane) for lane in self._order} == {k: id(v) for k, v in self._lanes.items()}, "lanes agree"
-        )
+        """Each request waits once, in a lane that is as urgent as it says, in one group; seconds and counts sum up."""
+        items = [item for lane in self._lanes.values() for item in lane.items]
+        grouped = [lane for group in self._groups.values() for lane in group.lanes]
+        ensure(sorted(map(id, grouped)) == sorted(map(id, self._lanes.values())), "each lane is in one group")
         ensure(sorted(item.id for item in items) == sorted(self._lane_of), "each request waits once")
-        ensure(all(lane.items for lane in self._order), "no lane is empty")
-        ensure(all(lane.rank == self._rank(lane) for lane in self._order), "a lane ranks as its most urgent request")
-        ensure(self._order == sorted(self._order, key=_RANK), "lanes are sorted")
-        for lane in self._order:
+        for lane in self._lanes.values():
             ids = [item.id for item in lane.items]
             ensure(ids == sorted(ids), "a lane keeps the order of arrival")
+            ensure(lane.urgency == self._most_urgent(lane.items), "a lane is as urgent as the most urgent in it")
+        for group in self._groups.values():
+            group.check_integrity()
         ensure(abs(sum(item.audio_s for item in items) - self._waiting_s) < 1e-6, "waiting_s == sum of audio_s")
+        ensure(0 <= self._running <= self.inflight <= self._policy.max_inflight, "taken >= finished; inflight <= bound")
+        self._limits.check_integrity()
 
-    def _candidates(self) -> tuple[Waiting, ...]:
-        """The heads of the first lanes, all of the very first one's group."""
-        batch: list[Waiting] = []
-        for lane in self._order:
-            head = lane.items[0]
-            if not batch or head.group == batch[0].group:
-                batch.append(head)
-                if len(batch) == self._policy.max_batch_size:
-                    break
-        return tuple(batch)
+    def _due(self, group: Group, population: int) -> float:
+        """When the group's next batch is: at once when it is full or nobody can join."""
+        if len(group.lanes) < self._limits.of(group.key) and len(self._lanes) < population:
+            group.refresh()
+            if (len(group.lanes) + 1) * group.longest_s <= self._policy.max_batch_s:
+                return group.due
+        return group.lanes[0].head.arrived
 
-    def _rank(self, lane: _Lane) -> tuple[float, int]:
-        return min((item.arrived + item.priority * self._policy.aging_s, item.id) for item in lane.items)
+    def _choose(self, group: Group) -> list[Lane]:
+        """The first in line and who shares its step: by rank, or where length matters the nearest of each level.
 
-    def _link(self, lane: _Lane) -> None:
-        lane.rank = self._rank(lane)
-        insort(self._order, lane, key=_RANK)
+        Only `_SIGHT` steps' worth of the line is looked at, so that the choice costs the same however many wait.
+        """
+        limit, bound_s = self._limits.of(group.key), self._policy.max_batch_s
+        if bound_s == inf:
+            return group.lanes[:limit]
+        first, *line = group.lanes[: _SIGHT * limit]
+        length_s = longest_s = first.head.audio_s
+        near = line[: bisect_right(line, first.rank[0] + self._policy.aging_s, key=lambda lane: lane.rank[0])]
+        near.sort(key=lambda lane: (lane.urgency.level, abs(lane.head.audio_s - length_s)))
+        chosen = [first]
+        for lane in near:
+            longer_s = max(longest_s, lane.head.audio_s)
+            if len(chosen) < limit and longer_s * (len(chosen) + 1) <= bound_s:
+                chosen.append(lane)
+                longest_s = longer_s
+        return sorted(chosen, key=RANK)
 
-    def _unlink(self, lane: _Lane) -> None:
-        del self._order[bisect_left(self._order, lane.rank, key=_RANK)]
+    def _urgency(self, item: Waiting) -> Urgency:
+        wait_s = 0.0 if item.priority is Priority.URGENT else self._policy.wait_ms / 1000
+        rank = (item.arrived + item.priority * self._policy.aging_s, item.id)
+        return Urgency(rank, item.priority, item.arrived + wait_s)
 
-    def _remove(self, lane: _Lane, item: Waiting) -> None:
+    def _most_urgent(self, items: Iterable[Waiting]) -> Urgency:
+        return reduce(Urgency.joined, map(self._urgency, items))
+
+    def _join(self, lane: Lane, item: Waiting) -> None:
+        """Lines up behind others of its stream, which it may hurry."""
+        urgency = lane.urgency.joined(self._urgency(item))
+        if urgency == lane.urgency:
+            lane.items.append(item)
+            return
         self._unlink(lane)
-        lane.items.remove(item)
+        lane.items.append(item)
+        lane.urgency = urgency
+        self._link(lane)
+
+    def _link(self, lane: Lane) -> None:
+        key = lane.head.group
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key)
+        group.link(lane)
+
+    def _unlink(self, lane: Lane) -> None:
+        group = self._groups[lane.head.group]
+        group.unlink(lane)
+        if not group.lanes:
+            del self._groups[group.key]
+
+    def _left(self, lane: Lane, item: Waiting) -> None:
+        """An item has left its lane, which is in no group now."""
         del self._lane_of[item.id]
         self._waiting_s = self._waiting_s - item.audio_s if self._lane_of else 0.0
         if lane.items:
+            lane.urgency = self._most_urgent(lane.items)
             self._link(lane)
         else:
             del self._lanes[lane.key]

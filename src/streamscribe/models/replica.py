@@ -10,17 +10,25 @@ from typing import Generic, TypeVar
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScribeError
+from streamscribe.models.out_of_memory import is_out_of_memory
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
 
 LAG_SMOOTHING = 0.1
 """What the newest step counts in the moving mean of lags."""
+RETRY_S = 5.0
+"""When a client may come back to a model that hangs or has no memory left."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One batch: `queue_wait_s` is that of the request that waited longest; `failed` requests got an error."""
+    """One batch: `queue_wait_s` is that of the request that waited longest; `failed` requests got an error.
+
+    Of the requests, `live` are of live sessions, with `live_audio_s` of the audio; `lag_s` is the longest time from
+    the arrival of a live stream's chunk to the step's end, None without one. `batch_limit` requests of such length
+    could have shared the step. `out_of_memory` counts the tries that failed so.
+    """
 
     name: str
     batch_size: int
@@ -28,6 +36,11 @@ class StepReport:
     step_s: float
     audio_s: float
     failed: int
+    live: int = 0
+    live_audio_s: float = 0.0
+    lag_s: float | None = None
+    batch_limit: int = 1
+    out_of_memory: int = 0
 
 
 @dataclass(slots=True)
@@ -45,8 +58,11 @@ class Replica(Generic[Req, Res]):
     """Runs `step` for requests of any number of sessions and event loops, in one thread of its own.
 
     `step` gets a batch and returns one result each, in order; one that raises must have changed no state, for the
-    batch is then tried again by halves until only the guilty request fails. `warm_up` runs in the thread before the
-    replica is ready. `on_step` and `on_error` are called in the thread too: they must be quick and thread-safe.
+    batch is then tried again by halves until only the guilty request fails. Where memory ran out, later steps are
+    smaller too. `warm_up` runs in the thread before the replica is ready. A step that takes longer than
+    `step_timeout_s` makes the replica unready until it ends; meanwhile nothing waits for it (`fail_if_stalled`).
+
+    `on_step` and `on_error` are called in the thread, `on_error` by a watchdog too: they must be quick and thread-safe.
     """
 
     def __init__(
@@ -58,6 +74,7 @@ class Replica(Generic[Req, Res]):
         on_step: Callable[[StepReport], None],
         on_error: Callable[[str, BaseException], None] = lambda name, error: None,
         warm_up: Sequence[Callable[[], object]] = (),
+        step_timeout_s: float = inf,
     ) -> None:
         self.name = name
         self.population = 0
@@ -66,6 +83,10 @@ class Replica(Generic[Req, Res]):
         self._on_step = on_step
         self._on_error = on_error
         self._warm_up = warm_up
+        self._step_timeout_s = step_timeout_s
+        self._step_began_s: float | None = None
+        self._out_of_memory = 0
+        self._stall_told = False
         self._warmup_s = 0.0
         self._lag_s = 0.0
         self._batcher = Batcher(policy)
@@ -79,8 +100,19 @@ class Replica(Generic[Req, Res]):
 
     @property
     def ready(self) -> bool:
-        """Whether it is warm and its thread lives."""
-        return self._warm.is_set() and self._stopped is None
+        """Whether it is warm, its thread lives, and its step does not hang."""
+        return self._warm.is_set() and self._stopped is None and not self.stalled
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the step that runs has taken longer than the timeout."""
+        began_s = self._step_began_s
+        return began_s is not None and monotonic() - began_s > self._step_timeout_s
+
+    @property
+    def inflight(self) -> int:
+        """Requests that wait or run."""
+        return self._batcher.inflight
 
     @property
     def lag_s(self) -> float:
@@ -103,7 +135,7 @@ class Replica(Generic[Req, Res]):
         """Blocks until the warm-up is over; raises ModelUnavailable when it failed."""
         self._warm.wait()
         if self._stopped:
-            raise ModelUnavailable(self._stopped)
+            raise self._unavailable()
 
     async def submit(
         self,
@@ -117,14 +149,16 @@ class Replica(Generic[Req, Res]):
         """The result of one request, which shares its step with others of its `group`.
 
         Never two requests of one `exclusive` key share a step, and theirs keep their order. Cancelling drops what
-        still waits. Raises Overloaded over the policy's bound, ModelUnavailable when the replica has stopped, and
-        what the step raised for this request alone (InternalError unless it is of our error tree).
+        still waits. Raises Overloaded over the policy's bounds, ModelUnavailable when the replica has stopped or its
+        step hangs, and what the step raised for this request alone (InternalError unless it is of our error tree).
         """
         loop = asyncio.get_running_loop()
         pending: _Pending[Req, Res] = _Pending(request, loop.create_future(), loop)
         with self._changed:
             if self._stopped:
-                raise ModelUnavailable(self._stopped)
+                raise self._unavailable()
+            if self.stalled:
+                raise self._stall()
             item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive)
             self._next_id += 1
             if overloaded := self._batcher.add(item):
@@ -138,6 +172,23 @@ class Replica(Generic[Req, Res]):
                 if self._batcher.cancel(item.id):
                     del self._pending[item.id]
             raise
+
+    def fail_if_stalled(self) -> None:
+        """Fails all that waits for a step that hangs; for a watchdog, from any thread. Does nothing else.
+
+        What is in that step fails too: if it ends after all, its answers are dropped.
+        """
+        with self._changed:
+            if not self.stalled:
+                self._stall_told = False
+                return
+            lost = list(self._pending.values())
+            for item in self._batcher.take_all():
+                del self._pending[item.id]
+            told, self._stall_told = self._stall_told, True
+        if not told:
+            self._on_error(self.name, self._stall())
+        self._fail(lost, self._stall)
 
     def close(self, timeout_s: float = 10.0) -> None:
         """Fails what waits, lets the running step end and joins the thread: blocks, at most `timeout_s`."""
@@ -166,7 +217,7 @@ class Replica(Generic[Req, Res]):
             self._on_error(self.name, error)
         finally:
             self._stop(f"the model {self.name} has stopped")
-            self._fail(list(self._pending.values()))
+            self._fail(list(self._pending.values()), self._unavailable)
 
     def _gather(self) -> tuple[Waiting, ...]:
         """Sleeps until a batch is due; empty when the replica was stopped."""
@@ -183,42 +234,64 @@ class Replica(Generic[Req, Res]):
 
     def _run(self, batch: tuple[Waiting, ...]) -> None:
         pending = [self._pending[item.id] for item in batch]
-        began = monotonic()
-        self._try(pending)
-        ended = monotonic()
-        lags_s = [ended - item.arrived for item in batch if item.priority <= Priority.NORMAL]
-        if lags_s:
-            self._lag_s += LAG_SMOOTHING * (sum(lags_s) / len(lags_s) - self._lag_s)
+        self._out_of_memory = 0
+        began_s = monotonic()
+        self._try(pending, batch[0].group)
+        ended_s = monotonic()
         with self._changed:
+            self._batcher.finish(batch)
+            limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
         _deliver(pending)
+        live = [item for item in batch if item.priority <= Priority.NORMAL]
+        if live:
+            mean_s = ended_s - sum(item.arrived for item in live) / len(live)
+            self._lag_s += LAG_SMOOTHING * (mean_s - self._lag_s)
         self._on_step(
             StepReport(
                 name=self.name,
                 batch_size=len(batch),
-                queue_wait_s=began - min(item.arrived for item in batch),
-                step_s=ended - began,
+                queue_wait_s=began_s - min(item.arrived for item in batch),
+                step_s=ended_s - began_s,
                 audio_s=sum(item.audio_s for item in batch),
                 failed=sum(one.error is not None for one in pending),
+                live=len(live),
+                live_audio_s=sum(item.audio_s for item in live),
+                lag_s=max((ended_s - item.arrived for item in live if item.exclusive is not None), default=None),
+                batch_limit=limit,
+                out_of_memory=self._out_of_memory,
             )
         )
 
-    def _try(self, pending: list[_Pending[Req, Res]]) -> None:
+    def _try(self, pending: list[_Pending[Req, Res]], group: Hashable) -> None:
         """Steps, by halves where the step fails, so that each request gets its answer or its own error."""
+        if len(pending) > self._batcher.limit(group, 0):  # which has just shrunk
+            self._try_halves(pending, group)
+            return
+        self._step_began_s = monotonic()
         try:
             answers = self._step([one.request for one in pending])
             for one, answer in zip(pending, answers, strict=True):
                 one.answer = answer
             return
         except Exception as error:  # noqa: BLE001 - the engine's edge: it may raise anything
+            if short := is_out_of_memory(error):
+                self._out_of_memory += 1
+                with self._changed:
+                    self._batcher.shrink(group, len(pending))
             if len(pending) == 1:
                 self._on_error(self.name, error)
-                pending[0].error = _shown(error)
+                pending[0].error = self._no_memory() if short else _shown(error)
                 return
+        finally:
+            self._step_began_s = None
+        self._try_halves(pending, group)  # behind the handler: its error holds what the failed step had in memory
+
+    def _try_halves(self, pending: list[_Pending[Req, Res]], group: Hashable) -> None:
         half = len(pending) // 2
-        self._try(pending[:half])
-        self._try(pending[half:])
+        self._try(pending[:half], group)
+        self._try(pending[half:], group)
 
     def _stop(self, why: str) -> None:
         """Takes no more, fails what waits and lets the thread end after its step."""
@@ -226,13 +299,23 @@ class Replica(Generic[Req, Res]):
             self._stopped = self._stopped or why
             waiting = [self._pending.pop(item.id) for item in self._batcher.take_all()]
             self._changed.notify_all()
-        self._fail(waiting)
+        self._fail(waiting, self._unavailable)
         self._warm.set()
 
-    def _fail(self, pending: list[_Pending[Req, Res]]) -> None:
+    def _fail(self, pending: list[_Pending[Req, Res]], error: Callable[[], StreamScribeError]) -> None:
+        """Each gets an error of its own, as one that is raised holds its raiser's frames."""
         for one in pending:
-            one.error = ModelUnavailable(self._stopped)
+            one.error = error()
         _deliver(pending)
+
+    def _unavailable(self) -> ModelUnavailable:
+        return ModelUnavailable(self._stopped)
+
+    def _stall(self) -> ModelUnavailable:
+        return ModelUnavailable(f"the model {self.name} does not answer", retry_after_s=RETRY_S)
+
+    def _no_memory(self) -> ModelUnavailable:
+        return ModelUnavailable(f"the model {self.name} has too little memory", retry_after_s=RETRY_S)
 
 
 def _shown(error: Exception) -> StreamScribeError:

@@ -1,0 +1,126 @@
+"""Requests that wait: in lanes by stream, in groups by shape, in line by rank."""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from math import inf
+from operator import attrgetter
+from typing import NamedTuple
+
+from streamscribe.core.integrity import ensure
+
+
+class Priority(IntEnum):
+    """Who goes first: each level stands `aging_s` behind the one above, so that nobody waits for ever."""
+
+    URGENT = 0
+    """What a person waits for: the finals of a live session. A step that has one waits for nobody."""
+    NORMAL = 1
+    """The chunks of a live session: voice activity detection, first pass."""
+    BULK = 2
+    """All that a file asks for: never dropped, but nobody waits for it. It may fill only half of what may wait."""
+    LOW = 3
+    """Drafts, which the next draft replaces. They may fill only half of what may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One request that waits. `id` grows with arrival. Only requests of one `group` (shape) share a step; those of one
+    `exclusive` key (a stream's state) run one a step, in order of arrival."""
+
+    id: int
+    priority: Priority
+    audio_s: float
+    arrived: float
+    group: Hashable = None
+    exclusive: Hashable = None
+
+
+class Urgency(NamedTuple):
+    """How urgent a request is: its place in line, its level, and when it needs no longer wait for company."""
+
+    rank: tuple[float, int]
+    level: Priority
+    due: float
+
+    def joined(self, other: "Urgency") -> "Urgency":
+        """The more urgent of both in each respect."""
+        return Urgency(min(self.rank, other.rank), min(self.level, other.level), min(self.due, other.due))
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """Requests that run one after the other, at least one; as urgent as the most urgent of them.
+
+    Bounded by the queue's `max_inflight`.
+    """
+
+    key: Hashable
+    items: deque[Waiting]
+    urgency: Urgency
+
+    @property
+    def head(self) -> Waiting:
+        """The only one that may run now."""
+        return self.items[0]
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Its place in line."""
+        return self.urgency.rank
+
+
+RANK = attrgetter("urgency.rank")
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Lanes whose heads may share a step, by rank; when the first of them is due, and their longest head.
+
+    Linking and unlinking cost the logarithm of the lanes. After lanes have left, `refresh` looks at all of them once
+    before `due` and `longest_s` are read.
+    """
+
+    key: Hashable
+    lanes: list[Lane] = field(default_factory=list)
+    due: float = inf
+    longest_s: float = 0.0
+    _stale: bool = False
+
+    def link(self, lane: Lane) -> None:
+        """Puts a lane in line."""
+        insort(self.lanes, lane, key=RANK)
+        self._meet(lane)
+
+    def unlink(self, lane: Lane) -> None:
+        """Takes a lane out of the line."""
+        del self.lanes[bisect_left(self.lanes, lane.rank, key=RANK)]
+        self._stale = True
+
+    def unlink_all(self, lanes: list[Lane]) -> None:
+        """Takes many out at once."""
+        leaving = set(map(id, lanes))
+        self.lanes = [lane for lane in self.lanes if id(lane) not in leaving]
+        self._stale = True
+
+    def refresh(self) -> None:
+        """Makes `due` and `longest_s` true."""
+        if self._stale:
+            self.due, self.longest_s, self._stale = inf, 0.0, False
+            for lane in self.lanes:
+                self._meet(lane)
+
+    def check_integrity(self) -> None:
+        """Lanes are in line, their heads are of the group, and what is known of them is true."""
+        ensure(bool(self.lanes), "no group is empty")
+        ensure(all(lane.items and lane.head.group == self.key for lane in self.lanes), "heads are of one shape")
+        ensure(self.lanes == sorted(self.lanes, key=RANK), "lanes are sorted")
+        self.refresh()
+        ensure(self.due == min(lane.urgency.due for lane in self.lanes), "due == the first lane's that is due")
+        ensure(self.longest_s == max(lane.head.audio_s for lane in self.lanes), "longest == the longest head")
+
+    def _meet(self, lane: Lane) -> None:
+        self.due = min(self.due, lane.urgency.due)
+        self.longest_s = max(self.longest_s, lane.head.audio_s)
