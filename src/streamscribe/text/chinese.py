@@ -243,11 +243,16 @@ def edits(text: str) -> list[Edit]:
 
 
 def _edits(readable: str, text: str) -> Iterator[Edit]:
-    at, after_digits = 0, -1
+    at, after_digits = 0, -1  # 三块五一斤 is not 3块51斤
     while begin := _BEGIN.search(readable, at):
         found, at = _written(readable, begin.start())
         for start, stop, new in found:
-            if new and new != text[start:stop] and start != after_digits:  # 三块五一斤 is not 3块51斤
+            if (
+                new
+                and new != text[start:stop]
+                and start != after_digits
+                and not text[max(0, start - 1) : start].isdecimal()
+            ):
                 yield Edit(start, stop, new)
                 after_digits = stop
 

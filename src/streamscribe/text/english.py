@@ -231,6 +231,9 @@ def _whole_year(clause: _Clause, at: int) -> Found | None:
     if clause.words[at] in ("nineteen", "eighteen") and clause.word(at + 1).endswith("ties"):
         tens = TENS.get(clause.word(at + 1).removesuffix("ies") + "y")
         return (at, at + 2, f"{SMALL[clause.words[at]]}{tens}s") if tens else None
+    century = below_hundred(clause.words, at)
+    if century and 11 <= century[0] <= 20 and clause.word(century[1]) == "hundreds":
+        return at, century[1] + 1, f"{century[0]}00s"
     read = year(clause.words, at)
     if not read or clause.word(read[1]) in WORDS | _COUNTED or clause.word(at - 1) in WORDS:
         return None
@@ -286,10 +289,11 @@ def _amount(clause: _Clause, at: int) -> Found | None:
         return _money(clause, at, end, _MONEY[following], f"{value:,}" if written.isdigit() else written)
     if following == "degrees" and clause.word(at - 1) in ("minus", "negative"):
         return at - 1, end, "-" + written
-    if value < 10 and written.isdigit():
-        usual = (
-            (following in _UNITS and value != 1) or clause.word(at - 1) in _LABELS or _in_large_range(clause, at, end)
-        )
+    other, counted = _up_to(clause, at, end)
+    if counted in _MONEY:
+        return at, end, _MONEY[counted] + written
+    if value < 10 and written.isdigit() and other < 10 and counted not in _UNITS | {"percent"}:
+        usual = (following in _UNITS and value != 1) or clause.word(at - 1) in _LABELS or _ends_range(clause, at)
         return (at, end, written) if usual else None
     return (at, end, written) if clause.words[at] != "a" or end > at + 2 else None
 
@@ -301,13 +305,20 @@ def _shares_scale(clause: _Clause, at: int, end: int) -> bool:
     return clause.word(at - 3) not in TENS and any(word == "hundred" or word in SCALES for word in clause.words[at:end])
 
 
-def _in_large_range(clause: _Clause, at: int, end: int) -> bool:
-    """One to ten: digits on both sides."""
-    if clause.word(end) == "to" and end + 1 < len(clause.words):
-        other = cardinal(clause.words, end + 1)
-        return other is not None and other[0] >= 10 and not _shares_scale(clause, end + 1, other[1])
-    before, first = clause.word(at - 2), SMALL.get(clause.word(at - 2), 0)
-    return clause.word(at - 1) == "to" and (first > 9 or before in TENS or clause.word(at - 3) in TENS)
+def _up_to(clause: _Clause, at: int, end: int) -> tuple[int, str]:
+    """The other end of a range that begins here (one to ten, between five and ten), and what is counted; or zero."""
+    joined = clause.word(end) == "to" or (clause.word(end) == "and" and clause.word(at - 1) == "between")
+    other = cardinal(clause.words, end + 1) if joined and end + 1 < len(clause.words) else None
+    if other is None or _shares_scale(clause, end + 1, other[1]):
+        return 0, ""
+    return other[0], clause.word(other[1])
+
+
+def _ends_range(clause: _Clause, at: int) -> bool:
+    """Twenty one to seven: digits on both sides."""
+    before = clause.word(at - 2)
+    large = SMALL.get(before, 0) > 9 or before in TENS or clause.word(at - 3) in TENS
+    return clause.word(at - 1) == "to" and large
 
 
 def _decimal(clause: _Clause, value: int, end: int) -> tuple[str, int]:
