@@ -62,7 +62,7 @@ def test_law_5_words_tell_the_text_however_it_was_cut(
     assert all(word.text == word.text.strip() and 0 < word.confidence <= 1 for word in finished.words)
 
 
-_PIECES = [*"零一二两三十百千万亿点分之半刻年月日块度米第几负比到加号周 ，。A", "百分之", "下午", "等于", "个"]
+_PIECES = [*"零〇幺一二两三十百千万亿点分之半刻年后月日块度米第几负比到加号周 ，。A", "百分之", "下午", "等于", "个"]
 _ENGLISH = re.split(
     " ",
     "twenty five three thirty first second hundred thousand million point percent dollars cents and to past half "
