@@ -37,6 +37,16 @@ def streaming_directory() -> Path:
 
 
 @pytest.fixture(scope="session")
+def nano_directory() -> Path:
+    return BUNDLED / "tiny-fun-asr-nano"
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Path:
+    return BUNDLED
+
+
+@pytest.fixture(scope="session")
 def load_auto_model() -> Callable[[Path], Any]:
     """FunASR's own way to load a local directory, without the import of all its models."""
     from streamscribe.models.funasr_torch.packages import import_funasr
@@ -96,3 +106,26 @@ def talkative_directory(streaming_directory, tmp_path_factory) -> Path:
     weights["decoder.output_layer.bias"][:3] = -100
     torch.save(weights, directory / "model.pt")
     return directory
+
+
+@pytest.fixture(scope="session")
+def syllables() -> Callable[[int, int], Any]:
+    """Voiced syllables with formants that move, in which trained models hear words: (seed, samples) to samples."""
+
+    def make(seed: int, samples: int) -> Any:
+        rng = np.random.default_rng(seed)
+        time = np.arange(samples) / 16_000
+        wave = np.zeros(samples)
+        for harmonic in range(1, 25):
+            frequency = harmonic * 140
+            loudness = sum(
+                np.exp(
+                    -(((frequency - np.interp(time, np.linspace(0, time[-1], 12), rng.uniform(*band, 12))) / 150) ** 2)
+                )
+                for band in ((250, 900), (900, 2300))
+            )
+            wave += loudness * np.sin(2 * np.pi * frequency * time)
+        envelope = np.abs(np.sin(np.pi * 3.5 * time)) ** 0.7
+        return (0.1 * wave * envelope).astype(np.float32)
+
+    return make

@@ -65,7 +65,8 @@ def load_streaming(files: Mapping[str, Path], device: torch.device) -> Streaming
 def load_weights(model: nn.Module, file: Path) -> None:
     """Fills every parameter from a file of tensors; parameters of the file that the model has not are passed over.
 
-    Raises ModelUnavailable for a file that misses one, has one of another shape, or holds anything but tensors.
+    A parameter that is tied to another may be missing. Raises ModelUnavailable for a file that misses one, has one of
+    another shape, or holds anything but tensors.
     """
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
@@ -75,10 +76,12 @@ def load_weights(model: nn.Module, file: Path) -> None:
         state = state.get(wrapper, state)
     wanted = model.state_dict()
     weights: dict[str, Tensor] = {name.removeprefix("module."): value for name, value in state.items()}
-    unfit = [name for name, value in wanted.items() if name not in weights or weights[name].shape != value.shape]
+    fit = {name for name, value in wanted.items() if name in weights and weights[name].shape == value.shape}
+    filled = {wanted[name].data_ptr() for name in fit}
+    unfit = [name for name, value in wanted.items() if name not in fit and value.data_ptr() not in filled]
     if unfit:
         raise ModelUnavailable(f"{file.name} does not fit the model: {len(unfit)} weights, the first is {unfit[0]}")
-    model.load_state_dict({name: weights[name] for name in wanted})
+    model.load_state_dict({name: weights[name] for name in wanted if name in fit}, strict=False)
 
 
 def _check(model: Any) -> None:

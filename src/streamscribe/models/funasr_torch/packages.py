@@ -1,13 +1,13 @@
 """Importing FunASR without importing all of it, and without its warnings."""
 
 import importlib
+import logging
 import pkgutil
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any
 
 from streamscribe.core.errors import ModelUnavailable
@@ -40,13 +40,19 @@ def import_all_of_funasr() -> Any:
         return funasr
 
 
-def _import_package_alone() -> ModuleType:
+def _import_package_alone() -> None:
+    logging.getLogger().addFilter(_tells_no_speech)
     walk = pkgutil.walk_packages
     pkgutil.walk_packages = lambda *_args, **_kwargs: iter(())
     try:
-        return importlib.import_module("funasr")
+        importlib.import_module("funasr")
     finally:
         pkgutil.walk_packages = walk
+
+
+def _tells_no_speech(record: logging.LogRecord) -> bool:
+    """FunASR logs hot words and texts by the root logger, which then passes on its errors only."""
+    return record.levelno >= logging.ERROR or "/funasr/" not in record.pathname.replace("\\", "/")
 
 
 @contextmanager

@@ -1,0 +1,171 @@
+"""Fun-ASR-Nano: a SenseVoice encoder whose rows a small Qwen3 reads, as two steps that can run in two places."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.errors import AudioTooLong, ModelUnavailable
+from streamscribe.models.fbank import MELS, Fbank
+from streamscribe.models.funasr_torch.device import memory_errors, open_device
+from streamscribe.models.funasr_torch.nano_modules import load_nano
+from streamscribe.models.funasr_torch.nano_prompt import instruction, language_name
+from streamscribe.models.funasr_torch.watch import Watch
+from streamscribe.models.lfr import Rows, low_frame_rate
+from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.whisper.guards import is_silent
+
+Encoding = npt.NDArray[np.float32]
+"""What the language model reads of one segment, (rows, its width); no rows where nobody speaks."""
+
+_MAX_SAMPLES = 30 * SAMPLE_RATE
+_BASE_TOKENS = 8
+_TOKENS_PER_SECOND = 12
+_PARITY = 1e-3
+_PARITY_HALF = 5e-2
+
+
+class FunAsrNano:
+    """Encodes and decodes segments of up to 30 s; not thread-safe.
+
+    The encoder computes in float32. Each step pads its batch and hides the padding, so that batch mates change no more
+    than rounding. Raises MemoryError from a step for which there was not enough memory.
+    """
+
+    def __init__(self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1) -> None:
+        """Loads a FunASR directory by its files; raises ModelUnavailable where its attention computes wrongly here."""
+        self._device = open_device(device, threads=threads)
+        self._parts = load_nano(files, self._device)
+        self._width = self._parts.language_model.get_input_embeddings().weight.shape[1]
+        self._fbank = Fbank()
+        with torch.inference_mode(), memory_errors():
+            self._check_parity()
+
+    @property
+    def max_samples(self) -> int:
+        """30 s, as long as the segments that it was trained on."""
+        return _MAX_SAMPLES
+
+    def check_language(self, code: str) -> None:
+        """Raises BadRequest for a language tag that it does not know; from any thread."""
+        language_name(code)
+
+    def features(self, request: SegmentRequest) -> Rows:
+        """The segment's rows of 60 ms; none for silence. Raises AudioTooLong for more than `max_samples`."""
+        if len(request.samples) > _MAX_SAMPLES:
+            raise AudioTooLong("a segment is longer than 30 s")
+        if is_silent(request.samples):
+            return np.zeros((0, 7 * MELS), np.float32)
+        return low_frame_rate(self._fbank.frames(request.samples) if request.frames is None else request.frames)
+
+    def encode(self, batch: Sequence[Rows]) -> list[Encoding]:
+        """What the language model will read of each segment."""
+        encoded = [np.zeros((0, self._width), np.float32) for _ in batch]
+        spoken = [index for index, rows in enumerate(batch) if len(rows)]
+        if spoken:
+            with torch.inference_mode(), memory_errors():
+                for index, rows in zip(spoken, self._encode([batch[index] for index in spoken]), strict=True):
+                    encoded[index] = rows.float().cpu().numpy()
+        return encoded
+
+    def decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
+        """One hypothesis each, punctuated by the model and without word times, which it cannot tell reliably."""
+        hypotheses = [Hypothesis("", request.language, punctuated=True) for request, _ in batch]
+        spoken = [index for index, (_, encoding) in enumerate(batch) if len(encoding)]
+        if spoken:
+            with torch.inference_mode(), memory_errors():
+                found = self._decode([batch[index] for index in spoken])
+            for index, hypothesis in zip(spoken, found, strict=True):
+                hypotheses[index] = hypothesis
+        return hypotheses
+
+    def _encode(self, batch: Sequence[Rows]) -> list[Tensor]:
+        lengths = torch.tensor([len(rows) for rows in batch], device=self._device)
+        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(rows) for rows in batch], batch_first=True)
+        memory, lengths = self._parts.audio_encoder(padded.to(self._device), lengths)
+        # What the encoder makes of padding would be read by the adaptor where it joins rows.
+        inside = torch.arange(memory.shape[1], device=self._device) < lengths[:, None]
+        adapted, lengths = self._parts.adaptor(memory * inside[:, :, None], lengths)
+        return [rows[: self._tokens_of(length)] for rows, length in zip(adapted, lengths.tolist(), strict=True)]
+
+    def _tokens_of(self, rows: int) -> int:
+        for _ in range(self._parts.halvings):
+            rows = (rows - 1) // 2 + 1
+        return rows
+
+    def _decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
+        model, tokenizer = self._parts.language_model, self._parts.tokenizer
+        prompts = [self._prompt(request, torch.from_numpy(encoding)) for request, encoding in batch]
+        limits = [_token_limit(len(request.samples)) for request, _ in batch]
+        end = model.config.eos_token_id
+        watch = Watch(limits, end)
+        generated = model.generate(
+            **_left_padded(prompts),
+            logits_processor=[watch],
+            max_new_tokens=max(limits) + 1,
+            do_sample=False,
+            num_beams=1,
+            pad_token_id=end if model.config.pad_token_id is None else model.config.pad_token_id,
+        )
+        found = []
+        for index, (request, _) in enumerate(batch):
+            tokens, confidence = watch.result(index, generated[index].tolist())
+            text = tokenizer.decode(tokens, skip_special_tokens=True).replace("/sil", " ")
+            text = re.sub(r"\s+", " ", text).strip()
+            found.append(Hypothesis(text, request.language, confidence if text else 0.0, punctuated=True))
+        return found
+
+    def _prompt(self, request: SegmentRequest, encoding: Tensor) -> Tensor:
+        """The dialogue as the language model's own embeddings, with the audio's rows in their place."""
+        asked = instruction(request.hotwords, request.language, itn=request.itn)
+        before = self._embedded(f"{self._parts.before_user}<|im_start|>user\n{asked}")
+        after = self._embedded(f"<|im_end|>\n<|im_start|>assistant\n{self._parts.before_answer}")
+        return torch.cat([before, encoding.to(before.device, before.dtype), after])
+
+    def _embedded(self, text: str) -> Tensor:
+        ids = torch.tensor(self._parts.tokenizer.encode(text), device=self._device)
+        embedded: Tensor = self._parts.language_model.get_input_embeddings()(ids)
+        return embedded
+
+    def _check_parity(self) -> None:
+        """Raises ModelUnavailable where a batch is encoded otherwise than alone, or `sdpa` attends unlike `eager`."""
+        model = self._parts.language_model
+        long, short = (np.sin(np.arange(rows * 7 * MELS, dtype=np.float32)).reshape(rows, -1) for rows in (24, 9))
+        alone, together = self._encode([short])[0], self._encode([long, short])[1]
+        prompts = _left_padded(
+            [self._prompt(SegmentRequest(np.zeros(0, np.float32)), rows) for rows in (alone, alone[:2])]
+        )
+        scores = model(**prompts).logits[:, -1]
+        model.set_attn_implementation("eager")
+        eager = model(**prompts).logits[:, -1]
+        model.set_attn_implementation("sdpa")
+        allowed = _PARITY if scores.dtype == torch.float32 else _PARITY_HALF
+        off = max(_difference(alone, together) / _PARITY, _difference(scores, eager) / allowed)
+        if not off <= 1:
+            raise ModelUnavailable("Fun-ASR-Nano's attention computes wrongly with the installed packages")
+
+
+def _left_padded(prompts: Sequence[Tensor]) -> dict[str, Tensor]:
+    """The prompts as one batch whose texts end together, each with positions from 0 on."""
+    longest = max(len(prompt) for prompt in prompts)
+    padded = torch.stack([torch.nn.functional.pad(prompt, (0, 0, longest - len(prompt), 0)) for prompt in prompts])
+    lengths = torch.tensor([len(prompt) for prompt in prompts], device=padded.device)
+    mask = (torch.arange(longest, device=padded.device) >= longest - lengths[:, None]).long()
+    positions = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 1)
+    return {"inputs_embeds": padded, "attention_mask": mask, "position_ids": positions}
+
+
+def _token_limit(samples: int) -> int:
+    """More tokens than anyone speaks in so much audio."""
+    return _BASE_TOKENS + math.ceil(_TOKENS_PER_SECOND * samples / SAMPLE_RATE)
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    """The largest difference, relative to the largest value."""
+    return float((one - other).abs().max() / other.abs().max())

@@ -1,0 +1,28 @@
+"""What Fun-ASR-Nano is asked: the instruction in its own words, with hot words, language and number style."""
+
+import re
+from collections.abc import Sequence
+
+from streamscribe.core.errors import BadRequest
+from streamscribe.core.options import Hotword
+
+_LANGUAGES = {"zh": "中文", "en": "英文", "ja": "日文"}
+_CONTEXT = "请结合上下文信息，更加准确地完成语音转写任务。如果没有相关信息，我们会留空。\n\n\n**上下文信息：**\n\n\n"
+_MARKUP = re.compile(r"[<>|\[\]\x00-\x1f\x7f]+")
+
+
+def language_name(code: str) -> str:
+    """The model's name for a language tag such as `zh-CN`; raises BadRequest for one that it does not know."""
+    name = _LANGUAGES.get(code.lower().replace("_", "-").partition("-")[0])
+    if name is None:
+        raise BadRequest("language is not one that this model knows", field="language")
+    return name
+
+
+def instruction(hotwords: Sequence[Hotword], language: str | None, *, itn: bool) -> str:
+    """The words before the audio. Phrases cannot carry the markup that the model's dialogue is made of."""
+    phrases = [phrase for hotword in hotwords if (phrase := _MARKUP.sub(" ", hotword.phrase).strip())]
+    context = f"{_CONTEXT}热词列表：[{', '.join(phrases)}]\n" if phrases else ""
+    into = "" if language is None else f"成{language_name(language)}"
+    style = "" if itn else "，不进行文本规整"
+    return f"{context}语音转写{into}{style}："
