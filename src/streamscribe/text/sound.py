@@ -77,6 +77,7 @@ _SPELLING = (
     ("dge?(?=[eiy])|dge", "j"),
     ("gh(?=[^aeiouy]|$)", ""),
     ("c(?=[eiy])", "s"),
+    ("qu", "kw"),
     ("c|q", "k"),
     ("x", "ks"),
     ("z", "s"),
