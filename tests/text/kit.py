@@ -1,25 +1,17 @@
 """What the tests of text share."""
 
 from itertools import pairwise
-from pathlib import Path
 
+from streamscribe.bench.text_rules import LANGUAGES, table
 from streamscribe.core.results import Word
 from streamscribe.text.pipeline import TextPipeline
 
 TEXT = TextPipeline()
-LANGUAGES = ("zh", "en")
 
 
 def cases() -> list[tuple[str, str, str]]:
     """Language, spoken and written form of each line of the tables."""
     return [(language, spoken, written) for language in LANGUAGES for spoken, written in table(language)]
-
-
-def table(language: str) -> list[tuple[str, str]]:
-    """Spoken and written form of each line of a language's table."""
-    lines = Path(__file__).with_name(f"itn_{language}.tsv").read_text(encoding="utf-8").splitlines()
-    rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    return [(spoken, written) for spoken, written in rows]
 
 
 def cut(text: str, at: set[int]) -> tuple[Word, ...]:

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamscribe.bench.text_rules import LANGUAGES, table
 from streamscribe.text.chinese_numbers import in_digits, number
 from streamscribe.text.itn import number_edits
 from streamscribe.text.pipeline import FinishRequest
 from streamscribe.text.timed import TimedText, timed
-from tests.text.kit import LANGUAGES, TEXT, bare, cases, cut, table, told
+from tests.text.kit import TEXT, bare, cases, cut, told
 
 
 def written(text: str, language: str | None) -> str:

@@ -45,6 +45,10 @@ class TimedText:
             if near >= 0 and edits[near].start < end < edits[near].end:
                 continue
             first = bisect_right(starts_of_edits, group_start - 1)
+            if first > near and len(group) == 1:
+                yield word
+                group, group_start = [], end
+                continue
             inside = [edit for edit in edits[first : near + 1] if edit.end <= end]
             shifted = [Edit(edit.start - group_start, edit.end - group_start, edit.text) for edit in inside]
             text = _edited(self.text[group_start:end], shifted).strip()
