@@ -45,11 +45,9 @@ class FakeRecognizer:
 
 
 def _hear(request: SegmentRequest) -> Hypothesis:
-    pcm = (np.clip(request.samples, -1.0, 1.0 - 2**-15) * 32768).astype("<i2").tobytes()
-    if POISON in pcm:
-        raise ValueError("poisoned audio")
+    pcm = to_pcm(request.samples)
     words = tuple(
-        HypothesisWord(_word(pcm[2 * start : 2 * end]), start, end, confidence=0.9)
+        HypothesisWord(to_word(pcm[2 * start : 2 * end]), start, end, confidence=0.9)
         for start, end in _windows(request.samples)
     )
     return Hypothesis(
@@ -60,7 +58,15 @@ def _hear(request: SegmentRequest) -> Hypothesis:
     )
 
 
-def _word(pcm: bytes) -> str:
+def to_pcm(samples: Samples) -> bytes:
+    """The samples as a client sent them; raises ValueError for poison."""
+    pcm = (np.clip(samples, -1.0, 1.0 - 2**-15) * 32768).astype("<i2").tobytes()
+    if POISON in pcm:
+        raise ValueError("poisoned audio")
+    return pcm
+
+
+def to_word(pcm: bytes) -> str:
     """Three syllables: one of 343,000 words."""
     digest = crc32(pcm)
     count = len(_SYLLABLES)
@@ -71,8 +77,9 @@ def _windows(samples: Samples) -> list[tuple[int, int]]:
     """The full windows that are not silent; audio shorter than one is a window of its own."""
     count = max(1, len(samples) // WINDOW_SAMPLES)
     spans = [(i * WINDOW_SAMPLES, min((i + 1) * WINDOW_SAMPLES, len(samples))) for i in range(count)]
-    return [(start, end) for start, end in spans if _is_loud(samples[start:end])]
+    return [(start, end) for start, end in spans if is_loud(samples[start:end])]
 
 
-def _is_loud(samples: Samples) -> bool:
+def is_loud(samples: Samples) -> bool:
+    """Whether somebody speaks."""
     return len(samples) > 0 and float(np.dot(samples, samples)) > _QUIET_RMS**2 * len(samples)

@@ -1,0 +1,1 @@
+"""Paraformer, FunASR's recogniser, on ONNX Runtime: streaming for first passes, offline for second ones."""
