@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streamscribe.core.endpoint import Endpointer, EndpointReason, EndpointRules, SegmentClosed, SegmentOpened
 
-RULES = EndpointRules(max_segment=5000, preroll=300, tail=200, lookback=800)
+RULES = EndpointRules(max_segment=5000, preroll=300, tail=200, lookback=800, min_speech=250)
 BLOCK = 1000
 
 
@@ -19,7 +19,7 @@ class Voice(NamedTuple):
 class EndpointMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.endpointer = Endpointer(RULES)
+        self.endpointer = Endpointer(RULES, lambda start, end: start + (7 * start + end) % (end - start + 1))
         self.position = 0
         self.voice = False
         self.last_change = 0
@@ -37,7 +37,9 @@ class EndpointMachine(RuleBasedStateMachine):
             else:
                 self.law_5_a_segment_ends_after_its_beginning(effect)
                 self.law_6_tail_is_kept(effect)
-                self.open, self.last = None, effect
+                self.open = None
+                if effect.reason is not EndpointReason.TOO_SHORT:  # else nothing has been heard
+                    self.last = effect
         assert self.endpointer.open_segment == self.open
         self.needed = self.endpointer.oldest_needed
 
@@ -56,6 +58,9 @@ class EndpointMachine(RuleBasedStateMachine):
         assert opened.audio_start == wanted or opened.audio_start <= max(self.last.audio_end, wanted)
 
     def law_6_tail_is_kept(self, closed):
+        if closed.reason is EndpointReason.TOO_SHORT:
+            assert closed.empty
+            return
         tail = RULES.tail if closed.reason is EndpointReason.SILENCE else 0
         assert closed.audio_end == min(self.position, closed.end + tail)
 

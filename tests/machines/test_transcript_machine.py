@@ -53,7 +53,7 @@ class TranscriptMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.opened)
     @rule(data=st.data())
     def nobody_spoke(self, data: st.DataObject) -> None:
-        self.tell(self.transcript.drop(self.draw_segment(data), sequence=0))
+        self.tell(self.transcript.drop(self.draw_segment(data), data.draw(st.integers(1, 2)), sequence=0))
 
     def draw_segment(self, data: st.DataObject) -> int:
         return data.draw(st.integers(max(0, self.opened - 3), self.opened))

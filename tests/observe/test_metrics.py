@@ -31,8 +31,8 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     metrics.stream_opened(ACME)
     metrics.first_partial_sent(0.3)
     metrics.partial_sent(0.5)
-    metrics.final_sent(ACME, 0.8)
-    metrics.final_sent(ACME, None)
+    metrics.final_sent(ACME, 0.8, 1, False)
+    metrics.final_sent(ACME, None, 2, True)
     metrics.segment_empty(ACME)
     metrics.segment_failed(ACME)
     metrics.segment_recognised(2.0, 0.4)
@@ -48,11 +48,11 @@ def test_the_names_that_dashboards_know_are_there() -> None:
         "funasr_active_streams 1.0",
         "funasr_first_token_latency_ms_sum 300.0",
         "funasr_partial_update_interval_ms_sum 500.0",
-        "funasr_final_latency_ms_sum 800.0",
-        "funasr_final_latency_ms_count 1.0",
+        'funasr_final_latency_ms_sum{pass="1"} 800.0',
+        'funasr_final_latency_ms_count{pass="1"} 1.0',
         'funasr_rtf_sum{model="whisper"} 0.1',
         'funasr_queue_wait_ms_sum{model="whisper"} 20.0',
-        'funasr_final_results_total{status="ok",tenant="acme"} 2.0',
+        'funasr_final_results_total{status="ok",tenant="acme"} 1.0',
         'funasr_final_results_total{status="empty",tenant="acme"} 1.0',
         'funasr_final_results_total{status="failed",tenant="acme"} 1.0',
         'streamscribe_refused_sessions_total{code="quota_exceeded"} 1.0',
@@ -79,7 +79,7 @@ def test_tenants_without_end_do_not_make_labels_without_end() -> None:
     for number in range(MAX_TENANTS + 50):
         metrics.session_opened(TenantId(f"t{number}"))
         metrics.session_released(TenantId(f"t{number}"))
-        metrics.final_sent(TenantId(f"t{number}"), None)
+        metrics.final_sent(TenantId(f"t{number}"), None, 2, True)
     text = metrics.render()[0].decode()
     assert text.count("funasr_active_sessions{") == MAX_TENANTS + 1
     assert value(metrics, "funasr_final_results_total", tenant=OTHER_TENANTS, status="ok") == 50

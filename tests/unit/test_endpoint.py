@@ -1,12 +1,13 @@
 """Where segments begin and end, told in samples."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from streamscribe.core.endpoint import Endpointer as RealEndpointer
 from streamscribe.core.endpoint import EndpointReason, EndpointRules, SegmentClosed, SegmentOpened
 
 RULES = EndpointRules(max_segment=10_000, preroll=300, tail=200, lookback=500)
-SILENCE, MAX_LENGTH, FLUSH, END = EndpointReason
+SILENCE, MAX_LENGTH, FLUSH, END, TOO_SHORT = EndpointReason
 
 
 class Voice(NamedTuple):
@@ -142,3 +143,65 @@ def test_what_is_needed_is_bounded_by_lookback_and_preroll_in_silence_and_by_the
 
 def test_a_start_in_the_future_counts_from_now():
     assert Endpointer(RULES).advance(1000, [begins(1010)]) == [SegmentOpened(1000, audio_start=700)]
+
+
+def test_voice_that_grows_too_long_is_cut_where_it_is_quietest():
+    asked = []
+
+    def quietest(start, end):
+        asked.append((start, end))
+        return 8000
+
+    endpointer = RealEndpointer(RULES, quietest)
+    endpointer.advance(2000, [begins(1000)])
+    assert endpointer.advance(11_001) == [
+        SegmentClosed(1000, 8000, 700, 8000, MAX_LENGTH),
+        SegmentOpened(8000, audio_start=8000),
+    ]
+    assert asked == [(6000, 11_000)]  # never in the first half
+    endpointer.check_integrity()
+
+
+def test_the_quietest_is_looked_for_in_the_last_seconds_only():
+    rules = EndpointRules(max_segment=160_000, preroll=0, tail=0, lookback=0)
+    asked = []
+    endpointer = RealEndpointer(rules, lambda start, end: asked.append((start, end)) or end)
+    endpointer.advance(200_000, [begins(0)])
+    assert asked == [(120_000, 160_000)]
+
+
+PATIENT = replace(RULES, min_speech=400)
+
+
+def test_voice_that_is_too_short_leaves_an_empty_segment():
+    endpointer = Endpointer(PATIENT)
+    effects = endpointer.advance(3000, [begins(1000), ends(1399)])
+    assert effects == [SegmentOpened(1000, audio_start=700), SegmentClosed(1000, 1000, 700, 1000, TOO_SHORT)]
+    assert effects[1].empty
+
+
+def test_voice_that_is_just_long_enough_is_a_segment():
+    endpointer = Endpointer(PATIENT)
+    assert endpointer.advance(3000, [begins(1000), ends(1400)])[1].reason is SILENCE
+
+
+def test_the_audio_of_a_voice_too_short_may_be_the_next_preroll():
+    endpointer = Endpointer(PATIENT)
+    endpointer.advance(2000, [begins(1000), ends(1300)])
+    assert endpointer.advance(3000, [begins(1500)]) == [SegmentOpened(1500, audio_start=1200)]
+
+
+def test_the_rest_of_a_long_voice_behind_a_cut_is_not_too_short():
+    endpointer = Endpointer(PATIENT)
+    endpointer.advance(2000, [begins(1000)])
+    endpointer.flush(2300)
+    assert endpointer.advance(3000, [ends(2400)])[-1] == SegmentClosed(2300, 2400, 2300, 2600, SILENCE)
+
+
+def test_voice_too_short_at_the_end_of_the_audio_is_none_but_a_flush_takes_what_there_is():
+    endpointer = Endpointer(PATIENT)
+    endpointer.advance(1200, [begins(1000)])
+    assert endpointer.end(1200)[-1].reason is TOO_SHORT
+    endpointer = Endpointer(PATIENT)
+    endpointer.advance(1200, [begins(1000)])
+    assert endpointer.flush(1200)[-1].reason is FLUSH

@@ -136,13 +136,13 @@ def test_of_a_closed_or_unknown_segment_nothing_is_told(segment_id: int) -> None
     segment.id = segment_id
     assert segment.hears("x") is None
     assert segment.concludes("x") is None
-    assert segment.transcript.drop(segment_id, sequence=0) is None
+    assert segment.transcript.drop(segment_id, 2, sequence=0) is None
     segment.transcript.check_integrity()
 
 
 def test_a_segment_in_which_nobody_spoke_leaves_no_trace() -> None:
     segment = Segment()
-    assert segment.transcript.drop(segment.id, sequence=0) is None
+    assert segment.transcript.drop(segment.id, 2, sequence=0) is None
     assert segment.transcript.version == 0
     assert segment.transcript.open_segments == 0
 
@@ -150,16 +150,61 @@ def test_a_segment_in_which_nobody_spoke_leaves_no_trace() -> None:
 def test_a_partial_that_turned_out_to_be_nothing_is_taken_back() -> None:
     segment = Segment()
     segment.hears("uh")
-    result = segment.transcript.drop(segment.id, sequence=3)
+    result = segment.transcript.drop(segment.id, 2, sequence=3)
     assert result is not None
     assert (result.is_final, result.text, result.version, result.pass_) == (True, "", 2, 2)
     assert segment.transcript.open_segments == 0
 
 
-def test_a_final_that_was_told_is_not_taken_back_by_a_drop() -> None:
+def test_a_second_pass_that_hears_nobody_takes_the_first_back() -> None:
     segment = Segment()
     segment.concludes("Hello.")
-    assert segment.transcript.drop(segment.id, sequence=0) is None
+    result = segment.transcript.drop(segment.id, 2, sequence=0)
+    assert result is not None
+    assert (result.is_final, result.text, result.pass_) == (True, "", 2)
+    assert segment.transcript.open_segments == 0
+
+
+def test_a_first_pass_that_hears_nobody_leaves_the_segment_to_the_second() -> None:
+    segment = Segment()
+    assert segment.transcript.drop(segment.id, 1, sequence=0) is None
+    final = segment.concludes("Hello!", pass_=2)
+    assert final is not None
+    assert final.version == 1
+
+
+def test_a_first_pass_that_ends_with_nothing_takes_its_partials_back_once() -> None:
+    segment = Segment()
+    segment.hears("uh")
+    result = segment.transcript.drop(segment.id, 1, sequence=0)
+    assert result is not None
+    assert (result.is_final, result.text, result.pass_) == (True, "", 1)
+    assert segment.transcript.drop(segment.id, 2, sequence=0) is None
+    assert segment.transcript.open_segments == 0
+
+
+def test_a_pass_that_was_told_is_not_taken_back_by_a_drop_of_its_own() -> None:
+    segment = Segment()
+    segment.concludes("Hello.")
+    assert segment.transcript.drop(segment.id, 1, sequence=0) is None
+    assert segment.transcript.open_segments == 1
+
+
+def test_a_decoder_that_takes_nothing_back_says_itself_what_is_stable() -> None:
+    segment = Segment()
+    for text, settled in (("你好", 2), ("你好世界", 2), ("你好世界吧", 5)):
+        result = segment.transcript.partial(segment.id, text, 2000, sequence=0, settled=settled)
+        segment.transcript.check_integrity()
+        assert stable(result) == text[:settled]
+
+
+def test_what_a_model_heard_besides_words_is_told_with_the_final() -> None:
+    segment = Segment()
+    result = segment.transcript.final(
+        segment.id, 2, "ha", 3000, sequence=0, emotion="happy", events=("laughter", "applause")
+    )
+    assert result is not None
+    assert (result.emotion, result.events) == ("happy", ("laughter", "applause"))
 
 
 def test_law_5_word_times_are_monotone_and_inside_the_segment() -> None:

@@ -3,11 +3,14 @@
 import asyncio
 import random
 import threading
+import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
+from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -29,10 +32,20 @@ from streamscribe.core.records import (
     WorkerEvent,
 )
 from streamscribe.core.results import Result
-from streamscribe.models.fake.recognizer import FakeRecognizer
+from streamscribe.core.tokens import Mark, Token
+from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
-from streamscribe.models.pool import Models
-from streamscribe.models.ports import Heard, Hypothesis, SegmentRecognizer, SegmentRequest, VadRequest
+from streamscribe.models.pool import FirstPass, Models, Punctuation
+from streamscribe.models.ports import (
+    ChunkRequest,
+    Frames,
+    Heard,
+    Hypothesis,
+    Punctuator,
+    SegmentRecognizer,
+    SegmentRequest,
+    VadRequest,
+)
 from streamscribe.models.replica import Replica
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
@@ -91,6 +104,120 @@ def fake_models(
         "vad", vad.step, policy=BatchPolicy(max_batch_size=64, wait_ms=1), on_step=lambda report: None
     )
     return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
+
+
+@dataclass
+class _Stream:
+    chunk_frames: int
+    rows: Frames = field(default_factory=lambda: np.zeros((0, 160), np.float32))
+    told: int = 0
+    ended: bool = False
+
+
+class FakeStreams:
+    """A streaming recogniser on the fake detector's frames: one token for each 400 ms of a stream that is not silent.
+
+    `chunks` and `ends` count what it was asked, `states` are those that are still alive. Raises for POISON.
+    """
+
+    chunk_choices_ms = (300, 600, 1200)
+    lookahead_ms = 0
+
+    def __init__(self, tail_padding_ms: int = 0) -> None:
+        self.tail_padding_ms = tail_padding_ms
+        self.chunks: list[ChunkRequest] = []
+        self.opened: list[int] = []
+        self.states: weakref.WeakSet[object] = weakref.WeakSet()
+        self.gate = threading.Event()
+        self.gate.set()
+        self._entered = threading.Semaphore(0)
+
+    def open(self, chunk_ms: int) -> Any:
+        assert chunk_ms in self.chunk_choices_ms
+        self.opened.append(chunk_ms)
+        state = _State(_Stream(chunk_ms // 10))
+        self.states.add(state)
+        return state
+
+    def group(self, request: ChunkRequest) -> Hashable:
+        return (request.state.stream.chunk_frames, request.last)
+
+    def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
+        self._entered.release()
+        self.gate.wait()
+        assert len({id(request.state) for request in batch}) == len(batch)
+        assert len({self.group(request) for request in batch}) == 1
+        for request in batch:
+            stream = request.state.stream
+            assert not stream.ended
+            count = len(request.frames)
+            assert count <= stream.chunk_frames if request.last else count == stream.chunk_frames
+            rows = np.concatenate((stream.rows, request.frames))
+            pcm = (np.clip(rows, -1.0, 1.0 - 2**-15) * 32768).astype("<i2").tobytes()
+            if POISON in pcm:
+                raise ValueError("poisoned frames")
+        self.chunks += batch
+        return [self._hear(request) for request in batch]
+
+    def _hear(self, request: ChunkRequest) -> tuple[Token, ...]:
+        stream = request.state.stream
+        stream.rows = np.concatenate((stream.rows, request.frames))
+        stream.ended = request.last
+        tokens = []
+        while len(stream.rows) >= 40 or (request.last and len(stream.rows)):
+            window, stream.rows = stream.rows[:40], stream.rows[40:]
+            start, stream.told = stream.told, stream.told + len(window)
+            if float(np.mean(window**2)) > 0.005**2:
+                text = f"w{crc32(np.ascontiguousarray(window).tobytes()):08x}"
+                tokens.append(Token(text, start * 160, stream.told * 160, 0.5))
+        return tuple(tokens)
+
+    def state_bytes(self, state: Any) -> int:
+        return int(state.stream.rows.nbytes)
+
+    def dump(self, state: Any) -> bytes:
+        raise NotImplementedError
+
+    def restore(self, data: bytes) -> Any:
+        raise NotImplementedError
+
+    @property
+    def ends(self) -> int:
+        """Streams that were ended."""
+        return sum(request.last for request in self.chunks)
+
+    async def entered(self) -> None:
+        """Returns when one more step has begun."""
+        await asyncio.to_thread(self._entered.acquire)
+
+
+@dataclass(eq=False)
+class _State:
+    stream: _Stream
+
+
+def two_pass_models(
+    streams: FakeStreams | None = None,
+    recognizer: SegmentRecognizer | None = None,
+    *,
+    policy: BatchPolicy | None = None,
+    punctuator: Punctuator | None = None,
+) -> Models:
+    """The fakes with a first pass."""
+    streams = streams or FakeStreams()
+    replica: Replica[ChunkRequest, tuple[Token, ...]] = Replica(
+        "first_pass",
+        streams.step,
+        policy=policy or BatchPolicy(max_batch_size=64, wait_ms=1),
+        on_step=lambda report: None,
+    )
+    punctuation = None
+    if punctuator is not None:
+        marks: Replica[str, tuple[Mark, ...]] = Replica(
+            "punctuation", punctuator.punctuate, policy=BatchPolicy(), on_step=lambda report: None
+        )
+        punctuation = Punctuation(punctuator, marks)
+    return replace(fake_models(recognizer), first_pass=FirstPass(streams, replica), punctuation=punctuation)
 
 
 class HeardRecognizer(FakeRecognizer):

@@ -8,43 +8,79 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamscribe.models.ports import Frames, Samples, frame_count
 from streamscribe.worker.budget import MOST, DraftBudget
 from streamscribe.worker.line import Line, Place
-from streamscribe.worker.track import AudioTrack
+from streamscribe.worker.track import QUIET_SPAN, AudioTrack, frame_at
 
-BLOCK = 100
+BLOCK = 1600
 
 
-@given(st.lists(st.integers(0, 350), max_size=30), st.data())
-def test_a_track_gives_back_what_it_was_given_whatever_the_packets(sizes: list[int], data: st.DataObject) -> None:
-    audio = np.arange(sum(sizes), dtype=np.float32)
+def frames_of(audio: Samples, first: int, last: int) -> Frames:
+    """Frames [first, last) as the fake detector makes them: the samples of each shift."""
+    return audio[first * 160 : last * 160].reshape(-1, 160)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5600), st.booleans()), max_size=15), st.data())
+def test_a_track_gives_back_what_it_was_given_whatever_the_packets(
+    packets: list[tuple[int, bool]], data: st.DataObject
+) -> None:
+    audio = np.arange(sum(size for size, _ in packets), dtype=np.float32)
     track = AudioTrack(BLOCK)
+
+    def hold(block: Samples) -> None:
+        track.hold(block, frames_of(audio, track.known_frames, frame_count(track.heard + len(block))))
+
     at = forgotten = 0
-    for size in sizes:
+    for size, flushed in packets:
         for block in track.receive(audio[at : at + size].copy()):
             assert len(block) == BLOCK
-            track.hold(block)
+            hold(block)
         at += size
         assert track.received == at
-        assert track.heard == at // BLOCK * BLOCK
+        assert at - track.heard < BLOCK
+        if flushed:
+            hold(track.short_block())
+            assert track.received == at
+            assert at - track.heard < 160
+            assert track.heard % 160 == 0
         forgotten = max(forgotten, data.draw(st.integers(0, at)))
         track.forget_before(forgotten)
         assert track.held < track.heard - min(forgotten, track.heard) + BLOCK
+        assert track.held_frames <= (track.held + BLOCK) // 160
         start = data.draw(st.integers(forgotten, at))
         end = data.draw(st.integers(start, at))
         np.testing.assert_array_equal(track.cut(start, end), audio[start:end])
+        first = min(frame_at(start), track.known_frames)
+        last = data.draw(st.integers(first, track.known_frames))
+        np.testing.assert_array_equal(track.cut_frames(first, last).reshape(-1), audio[first * 160 : last * 160])
     rest = track.last_block()
     np.testing.assert_array_equal(rest, audio[track.heard :])
-    track.hold(rest)
+    hold(rest)
     assert track.heard == track.received == at
 
 
 def test_what_is_cut_out_is_a_copy() -> None:
     track = AudioTrack(BLOCK)
     [block] = track.receive(np.ones(BLOCK, np.float32))
-    track.hold(block)
+    track.hold(block, frames_of(block, 0, 8).copy())
     track.cut(0, BLOCK)[:] = 0
+    track.cut_frames(0, 8)[:] = 0
     assert track.cut(0, BLOCK).all()
+    assert track.cut_frames(0, 8).all()
+
+
+@pytest.mark.parametrize(("pause", "cut"), [((3200, 6400), 4800), ((8000, 10_560), 9280), (None, 15_200)])
+def test_the_quietest_stretch_is_found_and_of_equals_the_last(pause: tuple[int, int] | None, cut: int) -> None:
+    audio = np.full(16_000, 0.5, np.float32)
+    if pause:
+        audio[slice(*pause)] = 0.01
+        audio[(sum(pause) - QUIET_SPAN) // 2 : (sum(pause) + QUIET_SPAN) // 2] = 0.001
+    track = AudioTrack(16_000)
+    track.hold(audio, frames_of(audio, 0, 0))
+    assert track.quietest(0, 16_000) == (cut if pause else 16_000 - QUIET_SPAN // 2)
+    assert track.quietest(1600, 16_000) % 160 == 0
+    assert track.quietest(15_000, 16_000) == 16_000
 
 
 @pytest.mark.parametrize("seed", range(20))

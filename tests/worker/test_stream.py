@@ -276,9 +276,9 @@ async def test_audio_that_ends_within_a_sample_loses_only_that() -> None:
 async def test_latency_is_measured_of_live_sessions_only() -> None:
     async with rig() as worker:
         await worker.transcribe("file", speech(20, 1500), replace(OFFLINE, live=False))
-        assert worker.observer.of("final_sent") == [("default", None)]
+        assert worker.observer.of("final_sent") == [("default", None, 2, True)]
         await worker.transcribe("live", speech(20, 1500), OFFLINE)
-        _, (tenant, latency_s) = worker.observer.of("final_sent")
+        _, (tenant, latency_s, *_) = worker.observer.of("final_sent")
         assert tenant == "default"
         assert isinstance(latency_s, float)
         assert latency_s >= 0.8  # the silence that told the end

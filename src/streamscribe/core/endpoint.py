@@ -4,11 +4,12 @@ All positions are samples of the session's clock. Decisions follow from voice ev
 come in fixed blocks, they do not depend on packet sizes (law 4).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from streamscribe.core.audio import to_samples
 from streamscribe.core.integrity import ensure
 
 
@@ -19,16 +20,35 @@ class EndpointReason(StrEnum):
     MAX_LENGTH = "max_length"
     FLUSH = "flush"
     END = "end"
+    TOO_SHORT = "too_short"
+
+
+CUT_SEARCH = to_samples(2500)
+"""A voice that grows too long is cut where it is quietest in so much audio before its longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointRules:
-    """How segments are cut, in samples. A start of voice lies at most `lookback` before the block that tells it."""
+    """How segments are cut, in samples. A start of voice lies at most `lookback` before the block that tells it.
+
+    Voice shorter than `min_speech` is no segment. Where all of these lie on a grid, and all that comes in, so does all
+    that comes out.
+    """
 
     max_segment: int
     preroll: int
     tail: int
     lookback: int
+    min_speech: int = 0
+
+    @property
+    def cut_search(self) -> int:
+        """How far before the longest a cut may lie: never in the first half of a segment."""
+        return min(CUT_SEARCH, self.max_segment // 2)
+
+
+Quietest = Callable[[int, int], int]
+"""The sample between two at which the audio can best be cut."""
 
 
 class VoiceChange(Protocol):
@@ -63,6 +83,11 @@ class SegmentClosed:
     audio_end: int
     reason: EndpointReason
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is in it: what a cut left of a voice that had ended before, or voice too short."""
+        return self.end == self.start
+
 
 Effect = SegmentOpened | SegmentClosed
 
@@ -73,12 +98,15 @@ class Endpointer:
     Law 5: segments follow each other and never overlap; none is longer than `max_segment`. Law 6: a model hears
     `preroll` before the voice, as far as no earlier model heard it, and `tail` after it, as far as it has come. Where
     a segment is cut while voice goes on, the next one begins at the cut, and neither model hears the other's audio.
+    Voice that grows too long is cut where `quietest` says, by default at the longest.
     """
 
-    def __init__(self, rules: EndpointRules) -> None:
+    def __init__(self, rules: EndpointRules, quietest: Quietest = lambda start, end: end) -> None:
         self._rules = rules
+        self._quietest = quietest
         self._position = 0
         self._voice = False
+        self._voice_start = 0
         self._open: SegmentOpened | None = None
         self._last_end = 0
         self._last_audio_end = 0
@@ -104,7 +132,8 @@ class Endpointer:
         for change in changes:
             if change.started:
                 self._voice = True
-                self._begin(min(max(change.at, self._last_end), self._position), effects)
+                self._voice_start = min(max(change.at, self._last_end), self._position)
+                self._begin(self._voice_start, effects)
             else:
                 self._go_on_until(change.at, effects)
                 self._voice = False
@@ -139,7 +168,8 @@ class Endpointer:
         if self._voice and not self._open and position > self._last_end:
             self._begin(self._last_end, effects)
         while self._open and position - self._open.start > self._rules.max_segment:
-            cut = self._open.start + self._rules.max_segment
+            latest = self._open.start + self._rules.max_segment
+            cut = min(self._quietest(latest - self._rules.cut_search, latest), latest)
             self._finish(cut, EndpointReason.MAX_LENGTH, effects)
             self._begin(cut, effects)
 
@@ -152,6 +182,11 @@ class Endpointer:
         if not self._open:
             return
         end = min(max(end, self._open.start), self._position)
+        ended = reason in (EndpointReason.SILENCE, EndpointReason.END)
+        if ended and end - self._voice_start < self._rules.min_speech:  # the next pre-roll may still have its audio
+            start, audio_start, self._open = self._open.start, self._open.audio_start, None
+            effects.append(SegmentClosed(start, start, audio_start, start, EndpointReason.TOO_SHORT))
+            return
         tail = self._rules.tail if reason is EndpointReason.SILENCE else 0
         audio_end = min(self._position, end + tail)
         effects.append(SegmentClosed(self._open.start, end, self._open.audio_start, audio_end, reason))

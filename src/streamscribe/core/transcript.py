@@ -62,19 +62,22 @@ class Transcript:
         *,
         sequence: int,
         words: Sequence[Word] = (),
+        settled: int | None = None,
         confidence: float = 0.0,
         language: str | None = None,
     ) -> Result | None:
         """A new decode of an open segment.
 
-        What two decodes in a row agree on, up to a word's end, is stable; a text that contradicts it is told as the
-        stable prefix and the rest of the new text after as many words.
+        Its first `settled` characters are stable where the decoder says so; else what two decodes in a row agree on, up
+        to a word's end. A text that contradicts what is stable is told as the stable prefix and the rest of the new
+        text after as many words.
         """
         segment = self._segments.get(segment_id)
         if segment is None or segment.final_pass:
             return None
         heard, text = text, continue_from(segment.stable, text)
-        stable = max(segment.stable, common_prefix(segment.text, text), key=len)
+        agreed = common_prefix(segment.text, text) if settled is None else text[:settled]
+        stable = max(segment.stable, agreed, key=len)
         if text == segment.text and stable == segment.stable:
             return None
         segment.text, segment.stable = text, stable
@@ -104,6 +107,8 @@ class Transcript:
         sequence: int,
         confidence: float = 0.0,
         language: str | None = None,
+        emotion: str | None = None,
+        events: tuple[str, ...] = (),
     ) -> Result | None:
         """The text of a pass, told once; that of the last pass closes the segment."""
         segment = self._segments.get(segment_id)
@@ -124,16 +129,22 @@ class Transcript:
             words=words,
             confidence=confidence,
             language=language,
+            emotion=emotion,
+            events=events,
         )
 
-    def drop(self, segment_id: int, *, sequence: int) -> Result | None:
-        """Closes a segment in which nobody spoke: an empty final takes back what partials had shown, if they had."""
+    def drop(self, segment_id: int, pass_: int, *, sequence: int) -> Result | None:
+        """A pass in which nobody spoke: an empty final takes back what was shown, if anything was.
+
+        The last pass closes the segment, whether there was anything to take back or not.
+        """
         segment = self._segments.get(segment_id)
         if segment is None:
             return None
-        if segment.shown and not segment.final_pass:
-            return self.final(segment_id, self._last_pass, "", segment.end_ms, sequence=sequence)
-        self.close_segment(segment_id)
+        if segment.text or (segment.shown and not segment.final_pass):
+            return self.final(segment_id, pass_, "", segment.end_ms, sequence=sequence)
+        if pass_ >= self._last_pass:
+            self.close_segment(segment_id)
         return None
 
     def close_segment(self, segment_id: int) -> None:
@@ -152,6 +163,8 @@ class Transcript:
         words: Sequence[Word],
         confidence: float,
         language: str | None,
+        emotion: str | None = None,
+        events: tuple[str, ...] = (),
     ) -> Result:
         self._version += 1
         return Result(
@@ -168,6 +181,8 @@ class Transcript:
             words=clamp(words, segment.start_ms, segment.end_ms),
             confidence=confidence,
             language=language,
+            emotion=emotion,
+            events=events,
         )
 
     def check_integrity(self) -> None:

@@ -72,12 +72,27 @@ class Metrics:
         self._partial_interval = histogram(
             "funasr_partial_update_interval_ms", "Between two partials of a segment.", _LATENCY_MS
         )
-        self._final = histogram("funasr_final_latency_ms", "From the end of voice to the final.", _LATENCY_MS)
+        self._final = histogram(
+            "funasr_final_latency_ms", "From the end of voice to a pass's final.", _LATENCY_MS, "pass"
+        )
         self._rtf = histogram("funasr_rtf", "Compute time of a step over the audio in it.", _RTF, "model")
         self._queue_wait = histogram("funasr_queue_wait_ms", "Longest wait in a step's batch.", _LATENCY_MS, "model")
         self._finals = Counter(
             "funasr_final_results", "Segments that ended: ok, empty or failed.", ["tenant", "status"], registry=registry
         )
+        self._hotword_finals = Counter(
+            "streamscribe_hotword_finals",
+            "Finals with text of sessions that have hot words, by whether they have at least one of them.",
+            ["tenant", "hit"],
+            registry=registry,
+        )
+        self._hotword_ratio = Gauge(
+            "funasr_hotword_hit_ratio",
+            "Share of such finals that have at least one hot word, since the start.",
+            ["tenant"],
+            registry=registry,
+        )
+        self._hotword_hits: dict[str, tuple[int, int]] = {}
         self._refused = Counter(
             "streamscribe_refused_sessions", "Sessions and resumes not let in.", ["code"], registry=registry
         )
@@ -133,11 +148,20 @@ class Metrics:
         """A live segment's next partial."""
         self._partial_interval.observe(interval_s * 1000)
 
-    def final_sent(self, tenant_id: TenantId, latency_s: float | None) -> None:
-        """A final, so long after its voice ended; None for a file's."""
-        self._finals.labels(self._label(tenant_id), "ok").inc()
+    def final_sent(self, tenant_id: TenantId, latency_s: float | None, pass_: int, last: bool) -> None:
+        """A pass's final, so long after its voice ended; None for a file's. A segment counts once, by its last pass."""
+        if last:
+            self._finals.labels(self._label(tenant_id), "ok").inc()
         if latency_s is not None:
-            self._final.observe(latency_s * 1000)
+            self._final.labels(str(pass_)).observe(latency_s * 1000)
+
+    def hotwords_sought(self, tenant_id: TenantId, found: bool) -> None:
+        """A final with text of a session that has hot words, and whether it has at least one of them."""
+        label = self._label(tenant_id)
+        self._hotword_finals.labels(label, "yes" if found else "no").inc()
+        hits, finals = self._hotword_hits.get(label, (0, 0))
+        hits, finals = self._hotword_hits[label] = hits + found, finals + 1
+        self._hotword_ratio.labels(label).set(hits / finals)
 
     def segment_empty(self, tenant_id: TenantId) -> None:
         """A segment in which nobody spoke."""

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 from streamscribe.core.audio import to_ms, to_samples
-from streamscribe.core.batching import Priority
 from streamscribe.core.endpoint import Endpointer, EndpointRules
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened, SpeechStarted, SpeechStopped
-from streamscribe.models.ports import Samples, VadOptions, VadRequest, VoiceEvent
+from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Samples, VadOptions, VadRequest, VoiceEvent
 from streamscribe.worker.patience import submit_patiently
-from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
+from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds
 from streamscribe.worker.track import AudioTrack
+
+NEVER_MS = 1000 * 24 * 3600
+"""The longest voice for a detector: the endpointer cuts, and at a better place."""
 
 
 class Channel:
@@ -18,46 +20,57 @@ class Channel:
 
     def __init__(self, index: int, opened: SessionOpened, tools: StreamTools, emit: Emit) -> None:
         self.index = index
-        rules, vad_options = endpoint_rules(opened.options, tools)
-        self.endpointer = Endpointer(rules)
+        self.rules = endpoint_rules(opened.options, tools)
         self.track = AudioTrack(tools.models.vad.block_samples)
+        self.endpointer = Endpointer(self.rules, self.track.quietest)
         self.segment: Segment | None = None
         self._session_id = opened.session_id
         self._replica = tools.models.vad_replica
-        self._state = tools.models.vad.open(vad_options)
+        silence_ms = opened.options.endpoint.silence_ms or tools.settings.silence_ms
+        self._state = tools.models.vad.open(VadOptions(silence_ms, NEVER_MS))
+        self._priority = audio_priority(opened.options)
         self._key = object()  # what a replica may hold for a while after the channel is gone
         self._emit = emit
 
     async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
         """What the block tells of the voice; the track has it then."""
-        changes = await submit_patiently(
+        heard = await submit_patiently(
             self._replica,
             VadRequest(self._state, block, last),
-            priority=Priority.NORMAL,
+            priority=self._priority,
             audio_s=seconds(len(block)),
             exclusive=self._key,
         )
-        self.track.hold(block)
-        for change in changes:
+        self.track.hold(block, heard.frames)
+        for change in heard.events:
             event = SpeechStarted if change.started else SpeechStopped
             self._emit(event(self._session_id, self.index, to_ms(change.at)))
-        return changes
+        return heard.events
 
     def forget(self) -> None:
         """Drops the audio that no segment can ask for any more."""
         self.track.forget_before(self.endpointer.oldest_needed)
 
 
-def endpoint_rules(options: SessionOptions, tools: StreamTools) -> tuple[EndpointRules, VadOptions]:
-    """A session's rules for cutting: its wishes, else the server's; no segment is longer than the model takes."""
-    settings = tools.settings
-    preroll, tail = to_samples(settings.preroll_ms), to_samples(settings.tail_ms)
-    longest_ms = to_ms(tools.models.recognizer.max_samples - preroll - tail)
-    max_segment_ms = min(options.endpoint.max_segment_ms or settings.max_segment_ms, longest_ms)
-    rules = EndpointRules(
-        max_segment=to_samples(max_segment_ms),
+def endpoint_rules(options: SessionOptions, tools: StreamTools) -> EndpointRules:
+    """A session's rules for cutting: its wishes, else the server's; no segment is longer than the model takes.
+
+    All lie on the grid of frames, and so do segments, whose frames are those of the session then.
+    """
+    settings, wished = tools.settings, options.endpoint
+    preroll, tail = _on_grid(settings.preroll_ms), _on_grid(settings.tail_ms)
+    longest = tools.models.recognizer.max_samples - preroll - tail
+    max_segment = min(to_samples(wished.max_segment_ms or settings.max_segment_ms), longest)
+    min_speech_ms = settings.min_speech_ms if wished.min_speech_ms is None else wished.min_speech_ms
+    return EndpointRules(
+        max_segment=max_segment - max_segment % FRAME_SHIFT_SAMPLES,
         preroll=preroll,
         tail=tail,
         lookback=tools.models.vad.lookback_samples,
+        min_speech=to_samples(min_speech_ms),
     )
-    return rules, VadOptions(options.endpoint.silence_ms or settings.silence_ms, max_segment_ms)
+
+
+def _on_grid(ms: int) -> int:
+    """So many milliseconds in samples, up to the next frame."""
+    return -(-to_samples(ms) // FRAME_SHIFT_SAMPLES) * FRAME_SHIFT_SAMPLES

@@ -24,8 +24,12 @@ class WorkerObserver(Protocol):
         """A live segment's next partial, so long after the one before."""
         ...
 
-    def final_sent(self, tenant_id: TenantId, latency_s: float | None) -> None:
-        """A final, so long after its voice ended; None where the session is no live one."""
+    def final_sent(self, tenant_id: TenantId, latency_s: float | None, pass_: int, last: bool) -> None:
+        """A pass's final, so long after its voice ended; None where the session is no live one."""
+        ...
+
+    def hotwords_sought(self, tenant_id: TenantId, found: bool) -> None:
+        """A segment with text whose hot words were sought, and whether it has at least one of them."""
         ...
 
     def segment_empty(self, tenant_id: TenantId) -> None:

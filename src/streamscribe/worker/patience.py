@@ -16,11 +16,17 @@ RETRY_S = 0.1
 
 
 async def submit_patiently(
-    replica: Replica[Req, Res], request: Req, *, priority: Priority, audio_s: float, exclusive: Hashable = None
+    replica: Replica[Req, Res],
+    request: Req,
+    *,
+    priority: Priority,
+    audio_s: float,
+    group: Hashable = None,
+    exclusive: Hashable = None,
 ) -> Res:
     """`replica.submit`, again and again while the replica is overloaded."""
     while True:
         try:
-            return await replica.submit(request, priority=priority, audio_s=audio_s, exclusive=exclusive)
+            return await replica.submit(request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive)
         except Overloaded:
             await asyncio.sleep(RETRY_S)

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.ids import SessionId
+from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.records import (
     AudioChunk,
     Failed,
@@ -25,6 +26,7 @@ from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
 from streamscribe.worker.observer import WorkerObserver
 from streamscribe.worker.segment import StreamTools
+from streamscribe.worker.silence import SilentFrames
 from streamscribe.worker.stream import Stream
 
 _log = get_logger(__name__)
@@ -56,6 +58,8 @@ class Worker:
         self._settings = settings
         self._observer = observer
         self._budget = DraftBudget(settings.partial_interval_ms / 1000)
+        engine = models.first_pass
+        self._chunk = None if engine is None else AdaptiveChunk(engine.recognizer.chunk_choices_ms)
         self._sessions: dict[SessionId, _Owned] = {}
 
     @property
@@ -66,7 +70,16 @@ class Worker:
     async def run(self) -> NoReturn:
         """Works until cancelled."""
         with ThreadPoolExecutor(1, thread_name_prefix="text") as executor:
-            tools = StreamTools(self._models, self._text, executor, self._settings, self._observer, self._budget)
+            tools = StreamTools(
+                self._models,
+                self._text,
+                executor,
+                self._settings,
+                self._observer,
+                self._budget,
+                SilentFrames(self._models),
+                self._chunk,
+            )
             async with asyncio.TaskGroup() as tasks:
                 self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))
                 await asyncio.get_running_loop().create_future()
@@ -75,6 +88,8 @@ class Worker:
     def check_integrity(self) -> None:
         """The equations of all ledgers of all sessions."""
         self._budget.check_integrity()
+        if self._chunk is not None:
+            self._chunk.check_integrity()
         for owned in self._sessions.values():
             if owned.stream is not None:
                 owned.stream.check_integrity()

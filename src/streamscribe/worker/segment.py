@@ -1,26 +1,36 @@
-"""What a session's parts share: its facts, its tools, and the segment that is open on a channel."""
+"""What a session's parts share: its facts, its tools, and a segment on one of its channels."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.batching import Priority
+from streamscribe.core.endpoint import SegmentClosed
+from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.options import Hotword, SessionOptions, Task
-from streamscribe.core.partial_window import PartialWindow
 from streamscribe.core.records import WorkerEvent
+from streamscribe.core.results import Word
+from streamscribe.core.rules import RuleHit
 from streamscribe.models.pool import Models
-from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest
+from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest, frame_count
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
 from streamscribe.worker.observer import WorkerObserver
+from streamscribe.worker.silence import SilentFrames
+from streamscribe.worker.track import AudioTrack, frame_at
 
 Emit = Callable[[WorkerEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTools:
-    """What all sessions of a worker share. `executor` is the one thread in which text is finished."""
+    """What all sessions of a worker share. `executor` is the one thread in which text is finished.
+
+    `chunk` is the first pass's for adaptive sessions; None where there is no first pass.
+    """
 
     models: Models
     text: TextPipeline
@@ -28,37 +38,73 @@ class StreamTools:
     settings: WorkerSettings
     observer: WorkerObserver
     budget: DraftBudget
+    silence: SilentFrames
+    chunk: AdaptiveChunk | None
 
 
 @dataclass(slots=True, eq=False)
 class Segment:
     """A segment from its opening on; positions in samples, `_s` are seconds of the event loop's clock.
 
-    `hotwords` are those that held at its opening. `drafted` is where the audio of its last draft ended, `told_s` when
-    its last partial was told, `loudest` the power of its loudest stretch between two drafts.
+    No cut can lie before `safe`. `hotwords` are those that held at its opening. `told_s` is when its last partial was
+    told. `first_final` is done when its first pass has told its final, or will tell none; None where no pass comes
+    before the last.
     """
 
     id: int
+    track: AudioTrack
     channel: int
     start: int
     audio_start: int
+    safe: int
     hotwords: tuple[Hotword, ...]
     voice_began_s: float
-    drafted: int
-    window: PartialWindow
+    voice_ended_s: float = 0.0
     told_s: float | None = None
-    loudest: float = 0.0
+    first_final: asyncio.Future[None] | None = None
 
-    def request(self, samples: Samples, options: SessionOptions, *, draft: bool, words: bool) -> SegmentRequest:
-        """What a model is asked about it."""
+    def request(self, closed: SegmentClosed, options: SessionOptions, *, words: bool) -> SegmentRequest:
+        """What a model is asked about all of it."""
+        first = closed.audio_start
         return SegmentRequest(
-            samples,
+            self.track.cut(first, closed.audio_end),
             language=options.language,
             task=options.task,
             hotwords=self.hotwords,
             words=words,
-            draft=draft,
+            frames=self.track.cut_frames(frame_at(first), frame_count(closed.audio_end)),
+            itn=options.itn,
         )
+
+    def draft_request(self, samples: Samples, options: SessionOptions, *, words: bool) -> SegmentRequest:
+        """What a model is asked about a stretch of it while it is open."""
+        return SegmentRequest(
+            samples, language=options.language, task=options.task, hotwords=self.hotwords, words=words, draft=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """What a pass heard in a segment, as people read it.
+
+    `hits` are those of the tenant's rules, `hotwords` the phrases of the segment's hot words that are in the text.
+    """
+
+    heard: Hypothesis
+    text: str = ""
+    words: tuple[Word, ...] = ()
+    hits: tuple[RuleHit, ...] = ()
+    hotwords: tuple[str, ...] = ()
+
+
+def final_priority(options: SessionOptions) -> Priority:
+    """Of what a final waits for: a person waits for it too, unless it is a file's."""
+    return Priority.URGENT if options.live else Priority.BULK
+
+
+def audio_priority(options: SessionOptions) -> Priority:
+    """Of what all audio needs."""
+    return Priority.NORMAL if options.live else Priority.BULK
 
 
 def seconds(samples: int) -> float:

@@ -8,8 +8,6 @@ from streamscribe.core.audio import to_ms
 from streamscribe.core.endpoint import Effect, SegmentClosed, SegmentOpened
 from streamscribe.core.intake import DUPLICATE, Intake
 from streamscribe.core.integrity import ensure
-from streamscribe.core.options import Mode
-from streamscribe.core.partial_window import PartialWindow
 from streamscribe.core.records import (
     AudioChunk,
     AudioEnded,
@@ -22,8 +20,8 @@ from streamscribe.core.records import (
 )
 from streamscribe.models.ports import Samples
 from streamscribe.worker.channel import Channel
-from streamscribe.worker.finals import Finals
-from streamscribe.worker.partials import Drafts
+from streamscribe.worker.line import Line
+from streamscribe.worker.passes import passes_of
 from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
 from streamscribe.worker.teller import Teller
 
@@ -46,7 +44,6 @@ class Stream:
         self.ended = False
         self.channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
         self._session_id = opened.session_id
-        self._settings = tools.settings
         self._emit = emit
         self._loop = asyncio.get_running_loop()
         self._intake = Intake[Record](window=0, window_bytes=0, gap_timeout_s=0, firsts=(0,))
@@ -54,9 +51,9 @@ class Stream:
         self._reader = PcmReader(options.audio)
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
         self._hotwords = options.hotwords
-        self._teller = Teller(opened, emit, tools.observer, last_pass=1 if options.mode is Mode.ONLINE else 2)
-        self._finals = Finals(options, tools, tasks, self._teller)
-        self._drafts = None if options.mode is Mode.OFFLINE else Drafts(options, tools, tasks, self._teller)
+        self._teller = Teller(opened, emit, tools.observer)
+        self._line = Line(tools.settings.max_pending_finals)
+        self._passes = passes_of(opened, tools, tasks, self._teller, self._line)
         self._arrived_s = self._progress_s = self._loop.time()
 
     @property
@@ -97,21 +94,23 @@ class Stream:
 
     async def _hear_blocks(self, blocks: Iterable[Samples], *, last: bool = False) -> None:
         """One block of each channel."""
-        await self._finals.room()
+        await self._line.room()
         for channel, block in zip(self.channels, blocks, strict=True):
             changes = await channel.hear(block, last=last)
             await self._perform(channel, channel.endpointer.advance(channel.track.heard, changes))
             channel.forget()
-        if self._drafts is not None:
-            open_segments = [(c.segment, c.track) for c in self.channels if c.segment is not None]
-            if open_segments:
-                self._drafts.consider(open_segments)
+        for one in self._passes:
+            await one.heard()
 
     async def _flush(self, marker: str) -> None:
-        """Closes what is open behind the last sample received, though it may not fill a block."""
+        """Hears what has come, though it may not fill a block, and closes what is open."""
+        blocks = [channel.track.short_block() for channel in self.channels]
+        if len(blocks[0]):
+            await self._hear_blocks(blocks)
         for channel in self.channels:
-            await self._perform(channel, channel.endpointer.flush(channel.track.received))
-        await self._finals.then(lambda: self._emit(Flushed(self._session_id, marker)))
+            await self._perform(channel, channel.endpointer.flush(channel.track.heard))
+        await self._line.room()
+        self._line.ready(self._line.join(), lambda: self._emit(Flushed(self._session_id, marker)))
 
     async def _end(self) -> None:
         await self._hear(self._reader.flush())
@@ -129,25 +128,27 @@ class Stream:
                     await self._close(channel, effect)
 
     def _open(self, channel: Channel, opened: SegmentOpened) -> Segment:
-        return Segment(
+        segment = Segment(
             id=self._teller.transcript.open_segment(channel.index, to_ms(opened.start)),
+            track=channel.track,
             channel=channel.index,
             start=opened.start,
             audio_start=opened.audio_start,
+            safe=opened.start + channel.rules.max_segment - channel.rules.cut_search,
             hotwords=self._hotwords,
             voice_began_s=self._when(channel, opened.start),
-            drafted=opened.start,
-            window=PartialWindow(to_ms(opened.audio_start), self._settings.partial_window_ms),
         )
+        for one in self._passes:
+            one.opened(segment)
+        return segment
 
     async def _close(self, channel: Channel, closed: SegmentClosed) -> None:
         segment, channel.segment = channel.segment, None
         if segment is None:
             raise AssertionError("what closes was open")
-        if self._drafts is not None:
-            self._drafts.closed(segment)
-        samples = channel.track.cut(closed.audio_start, closed.audio_end)
-        await self._finals.add(segment, closed, samples, self._when(channel, closed.end))
+        segment.voice_ended_s = self._when(channel, closed.end)
+        for one in self._passes:
+            await one.closed(segment, closed)
 
     def _when(self, channel: Channel, at: int) -> float:
         """When a sample came, by the event loop's clock: so long before the newest, which has just come."""
@@ -163,7 +164,7 @@ class Stream:
         """The equations of all its ledgers; each open segment is an open segment of its channel."""
         self._intake.check_integrity()
         self._teller.transcript.check_integrity()
-        self._finals.check_integrity()
+        self._line.check_integrity()
         for channel in self.channels:
             channel.endpointer.check_integrity()
             opened = channel.endpointer.open_segment

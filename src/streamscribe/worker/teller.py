@@ -1,41 +1,54 @@
 """Tells a session's results, each with the next version, and measures how late they are."""
 
-from collections.abc import Sequence
+import asyncio
 
 from streamscribe.core.audio import to_ms
-from streamscribe.core.records import Recognised, SessionOpened
+from streamscribe.core.records import Recognised, RulesHit, SessionOpened
 from streamscribe.core.results import Result, Word
 from streamscribe.core.transcript import Transcript
 from streamscribe.models.ports import Hypothesis
 from streamscribe.worker.observer import WorkerObserver
-from streamscribe.worker.segment import Emit, Segment
+from streamscribe.worker.segment import Emit, Final, Segment
 
 
 class Teller:
     """Owns a session's transcript; `sequence` is the last audio sequence that was processed.
 
-    A result gets its version when it is told, so that versions come in order. `now_s` is the event loop's clock.
-    Latencies are measured of live sessions only: a file has none.
+    A result gets its version when it is told, so that versions come in order. `_s` are seconds of the event loop's
+    clock. Latencies are measured of live sessions only: a file has none.
     """
 
-    def __init__(self, opened: SessionOpened, emit: Emit, observer: WorkerObserver, last_pass: int) -> None:
-        self.transcript = Transcript(last_pass)
+    def __init__(self, opened: SessionOpened, emit: Emit, observer: WorkerObserver) -> None:
+        self._last_pass = opened.options.mode.last_pass
+        self.transcript = Transcript(self._last_pass)
         self.sequence = 0
         self.tenant_id = opened.tenant_id
         self._opened = opened
         self._emit = emit
         self._observer = observer
-        self._pass = last_pass
+        self._loop = asyncio.get_running_loop()
 
-    def partial(self, segment: Segment, text: str, end: int, hypothesis: Hypothesis, now_s: float) -> None:
-        """What a draft heard up to sample `end`, unless it says nothing new."""
+    def partial(
+        self,
+        segment: Segment,
+        text: str,
+        end: int,
+        heard: Hypothesis,
+        now_s: float,
+        *,
+        words: tuple[Word, ...] = (),
+        settled: int | None = None,
+    ) -> None:
+        """What was heard up to sample `end`, unless it says nothing new; `settled` is as the transcript takes it."""
         result = self.transcript.partial(
             segment.id,
             text,
             to_ms(end),
             sequence=self.sequence,
-            confidence=hypothesis.confidence,
-            language=hypothesis.language,
+            words=words,
+            settled=settled,
+            confidence=heard.confidence,
+            language=heard.language,
         )
         if result is None:
             return
@@ -47,25 +60,35 @@ class Teller:
                 self._observer.partial_sent(now_s - segment.told_s)
         segment.told_s = now_s
 
-    def final(
-        self, segment: Segment, text: str, end: int, words: Sequence[Word], hypothesis: Hypothesis, late_s: float
-    ) -> None:
-        """The text of a segment whose voice ended `late_s` seconds ago; none where nobody spoke."""
-        if not text:
-            self._observer.segment_empty(self.tenant_id)
-            self._tell(self.transcript.drop(segment.id, sequence=self.sequence))
+    def final(self, segment: Segment, pass_: int, final: Final, end: int) -> None:
+        """The text of a pass in a segment that ends at sample `end`; none where nobody spoke.
+
+        What the rules found is told once: of the last pass, before its final.
+        """
+        last = pass_ == self._last_pass
+        if not final.text:
+            if last:
+                self._observer.segment_empty(self.tenant_id)
+            self._tell(self.transcript.drop(segment.id, pass_, sequence=self.sequence))
             return
+        if last and segment.hotwords:
+            self._observer.hotwords_sought(self.tenant_id, bool(final.hotwords))
+        if last and final.hits:
+            self._emit(RulesHit(self._opened.session_id, segment.id, segment.channel, final.hits))
         result = self.transcript.final(
             segment.id,
-            self._pass,
-            text,
+            pass_,
+            final.text,
             to_ms(end),
-            words,
+            final.words,
             sequence=self.sequence,
-            confidence=hypothesis.confidence,
-            language=hypothesis.language,
+            confidence=final.heard.confidence,
+            language=final.heard.language,
+            emotion=final.heard.emotion,
+            events=final.heard.events,
         )
-        self._observer.final_sent(self.tenant_id, late_s if self._opened.options.live else None)
+        late_s = self._loop.time() - segment.voice_ended_s if self._opened.options.live else None
+        self._observer.final_sent(self.tenant_id, late_s, pass_, last)
         self._tell(result)
 
     def _tell(self, result: Result | None) -> None:

@@ -1,18 +1,22 @@
-"""One channel's recent audio, cut into blocks of one length whatever the packets were."""
+"""One channel's recent audio and its frames, cut into blocks of one length whatever the packets were."""
 
 from collections import deque
 
 import numpy as np
 
-from streamscribe.models.ports import Samples
+from streamscribe.core.audio import to_samples
+from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Frames, Samples
+
+QUIET_SPAN = to_samples(160)
+"""A cut is made in the middle of the quietest stretch of this length."""
 
 
 class AudioTrack:
-    """Gathers samples into blocks, and keeps the blocks that were heard until they are forgotten.
+    """Gathers samples into blocks, and keeps the blocks that were heard, and their frames, until they are forgotten.
 
-    Indices count samples since the session began. A block costs the same whatever the age of the session (law 7):
-    blocks are kept side by side and joined only when a stretch is cut out. The owner forgets what no segment may need:
-    at most the longest segment and the look-back stay.
+    Indices count samples since the session began, and frames, of which frame i begins with sample 160 i. A block costs
+    the same whatever the age of the session (law 7): blocks are kept side by side and joined only when a stretch is cut
+    out. The owner forgets what no segment may need: at most the longest segment and the look-back stay.
     """
 
     def __init__(self, block_samples: int) -> None:
@@ -22,6 +26,10 @@ class AudioTrack:
         self._blocks: deque[Samples] = deque()
         self._start = 0
         self._heard = 0
+        self._frames: deque[Frames] = deque()
+        self._first_frame = 0
+        self._known_frames = 0
+        self._no_frames: Frames = np.zeros((0, 0), np.float32)
 
     @property
     def heard(self) -> int:
@@ -37,6 +45,16 @@ class AudioTrack:
     def held(self) -> int:
         """How many samples of heard blocks are in memory."""
         return self._heard - self._start
+
+    @property
+    def known_frames(self) -> int:
+        """How many frames are known since the session began."""
+        return self._known_frames
+
+    @property
+    def held_frames(self) -> int:
+        """How many frames are in memory."""
+        return self._known_frames - self._first_frame
 
     def receive(self, samples: Samples) -> list[Samples]:
         """The blocks that are full now; hold each when it was heard, in order. `samples` is the track's from now on."""
@@ -55,16 +73,28 @@ class AudioTrack:
                 self._filled = 0
         return blocks
 
+    def short_block(self) -> Samples:
+        """What has come of the next block, in whole frame shifts and perhaps nothing; the rest begins a new one."""
+        count = self._filled - self._filled % FRAME_SHIFT_SAMPLES
+        block, rest = self._filling[:count], self._filling[count : self._filled]
+        self._filling, self._filled = np.empty(self._block_samples, np.float32), len(rest)
+        self._filling[: self._filled] = rest
+        return block
+
     def last_block(self) -> Samples:
         """What has not filled a block, perhaps nothing, at the end of the audio."""
         rest = self._filling[: self._filled]
         self._filling, self._filled = np.empty(self._block_samples, np.float32), 0
         return rest
 
-    def hold(self, block: Samples) -> None:
-        """Takes a block that was heard."""
+    def hold(self, block: Samples, frames: Frames) -> None:
+        """Takes a block that was heard, and the frames that it completed."""
         self._blocks.append(block)
         self._heard += len(block)
+        if len(frames):
+            self._frames.append(frames)
+            self._known_frames += len(frames)
+            self._no_frames = frames[:0]
 
     def cut(self, start: int, end: int) -> Samples:
         """A copy of what is in memory of [start, end), received samples included."""
@@ -76,7 +106,37 @@ class AudioTrack:
             at += len(block)
         return np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
+    def cut_frames(self, first: int, last: int) -> Frames:
+        """A copy of what is in memory of frames [first, last)."""
+        pieces: list[Frames] = [self._no_frames]
+        at = self._first_frame
+        for frames in self._frames:
+            if at < last and at + len(frames) > first:
+                pieces.append(frames[max(0, first - at) : last - at])
+            at += len(frames)
+        return np.concatenate(pieces)
+
+    def quietest(self, start: int, end: int) -> int:
+        """The middle of the quietest stretch of [start, end), whole frame shifts behind `start`; of equals the last."""
+        count = (end - start) // FRAME_SHIFT_SAMPLES
+        samples = self.cut(start, start + count * FRAME_SHIFT_SAMPLES)
+        shifts = samples.reshape(-1, FRAME_SHIFT_SAMPLES).astype(np.float64)
+        energies = np.einsum("fs,fs->f", shifts, shifts)
+        span = QUIET_SPAN // FRAME_SHIFT_SAMPLES
+        if len(energies) < span:
+            return end
+        spans = np.convolve(energies, np.ones(span), mode="valid")
+        at = len(spans) - 1 - int(np.argmin(spans[::-1]))
+        return start + at * FRAME_SHIFT_SAMPLES + QUIET_SPAN // 2
+
     def forget_before(self, sample: int) -> None:
-        """Drops the blocks that lie wholly before `sample`."""
+        """Drops the blocks, and the frames, that lie wholly before `sample`."""
         while self._blocks and self._start + len(self._blocks[0]) <= sample:
             self._start += len(self._blocks.popleft())
+        while self._frames and (self._first_frame + len(self._frames[0])) * FRAME_SHIFT_SAMPLES <= sample:
+            self._first_frame += len(self._frames.popleft())
+
+
+def frame_at(sample: int) -> int:
+    """The first frame that begins at `sample` or after it."""
+    return -(-sample // FRAME_SHIFT_SAMPLES)

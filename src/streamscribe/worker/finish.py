@@ -1,0 +1,70 @@
+"""The text that people read, of what a pass heard."""
+
+import asyncio
+
+from streamscribe.core.audio import to_ms
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.records import SessionOpened
+from streamscribe.core.results import Word
+from streamscribe.core.tokens import Mark
+from streamscribe.models.ports import Hypothesis
+from streamscribe.text.pipeline import FinishRequest
+from streamscribe.worker.patience import submit_patiently
+from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, text_language
+
+NOBODY_SPOKE = Final(Hypothesis(""))
+
+
+class Finisher:
+    """Writes a session's texts, of whatever pass: finals get punctuation by a model, numbers, hot words and rules."""
+
+    def __init__(self, opened: SessionOpened, tools: StreamTools) -> None:
+        self._options = opened.options
+        self._policy = opened.policy
+        self._tools = tools
+        self._loop = asyncio.get_running_loop()
+        self._priority = final_priority(opened.options)
+        self.needs_words = opened.options.words or bool(opened.policy.rules)
+        """Whether a model is to tell the times of words: rules need them, though the client may not."""
+
+    def draft(self, text: str, language: str | None) -> str:
+        """A partial's text."""
+        return self._tools.text.draft(text, language, self._policy)
+
+    async def finish(self, segment: Segment, end: int, heard: Hypothesis) -> Final:
+        """The final of what was heard in the audio of a segment that ends at sample `end`."""
+        if not heard.text:
+            return NOBODY_SPOKE
+        request = FinishRequest(
+            heard.text,
+            words_of(heard, segment.audio_start) if self.needs_words else (),
+            language=text_language(self._options, heard),
+            itn=self._options.itn,
+            punctuation=self._options.punctuation,
+            marks=await self._marks(heard),
+            hotwords=segment.hotwords,
+            policy=self._policy,
+            start_ms=to_ms(segment.start),
+            end_ms=to_ms(end),
+        )
+        finished = await self._loop.run_in_executor(self._tools.executor, self._tools.text.finish, request)
+        words = finished.words if self._options.words else ()
+        return Final(heard, finished.text, words, finished.hits, finished.hotwords)
+
+    async def _marks(self, heard: Hypothesis) -> tuple[Mark, ...]:
+        """The punctuation that a model finds; none where it fails, which its replica tells: the words are known."""
+        punctuation = self._tools.models.punctuation
+        if punctuation is None or heard.punctuated or not self._options.punctuation:
+            return ()
+        try:
+            return await submit_patiently(punctuation.replica, heard.text, priority=self._priority, audio_s=0)
+        except StreamScribeError:
+            return ()
+
+
+def words_of(heard: Hypothesis, audio_start: int) -> tuple[Word, ...]:
+    """The words on the session's clock."""
+    return tuple(
+        Word(word.text, to_ms(audio_start + word.start), to_ms(audio_start + word.end), word.confidence)
+        for word in heard.words
+    )
