@@ -1,10 +1,12 @@
-"""Who may enter, and how fast a session may speak: the session quota and the two rates of one session."""
+"""Who may enter, and how fast a session may speak: quotas, the models' load, and the two rates of one session."""
 
+from enum import StrEnum
 from math import inf
 
 from streamscribe.core.errors import Overloaded, QuotaExceeded, StreamScribeError
 from streamscribe.core.ids import TenantId
 from streamscribe.core.integrity import ensure
+from streamscribe.core.load import LoadGauge
 
 QUOTA_RETRY_S = 1.0
 """When a refused client may try again: a session of its tenant may have ended by then."""
@@ -95,3 +97,49 @@ class SessionQuota:
         ensure(sum(self._of_tenant.values()) == self._total, "sum of tenants == total")
         ensure(all(count > 0 for count in self._of_tenant.values()), "no tenant is kept without sessions")
         ensure(self._total <= self._max_sessions, "total <= max_sessions")
+
+
+EASED = 0.93
+"""After a refusal both bounds are so much lower, until somebody is let in: the door does not flap."""
+
+
+class Shed(StrEnum):
+    """Why the load lets nobody in."""
+
+    UTILISATION = "utilisation"
+    LAG = "lag"
+
+
+class LoadAdmission:
+    """Lets live sessions in while no model would be busier than `max_utilisation` with them, and chunks are in time.
+
+    Whoever comes first is let in: with nobody there, what was measured is past. Looks at figures only: no work is
+    begun for one that is refused.
+    """
+
+    def __init__(self, gauge: LoadGauge, max_utilisation: float, max_lag_s: float) -> None:
+        self._gauge = gauge
+        self._max_utilisation = max_utilisation
+        self._max_lag_s = max_lag_s
+        self._refusing = False
+
+    def admit(self, voices: int, now: float) -> Shed | None:
+        """Counts so many voices more, or says why not and counts nothing."""
+        shed = self._shed(voices, now) if self._gauge.voices else None
+        self._refusing = shed is not None
+        if shed is None:
+            self._gauge.add_voices(voices, now)
+        return shed
+
+    def release(self, voices: int, now: float) -> None:
+        """Gives back what one `admit` counted."""
+        self._gauge.add_voices(-voices, now)
+
+    def _shed(self, voices: int, now: float) -> Shed | None:
+        share = EASED if self._refusing else 1.0
+        for name in self._gauge.names():
+            if self._gauge.lag_p95_s(name, now) > share * self._max_lag_s:
+                return Shed.LAG
+            if self._gauge.predicted(name, voices, now) > share * self._max_utilisation:
+                return Shed.UTILISATION
+        return None
