@@ -100,7 +100,7 @@ def talkative_directory(streaming_directory, tmp_path_factory) -> Path:
         shutil.copy(streaming_directory / name, directory)
     weights = torch.load(streaming_directory / "model.pt", weights_only=True)
     weights["predictor.cif_output.weight"] *= 0.1
-    weights["predictor.cif_output.bias"].fill_(-0.8)
+    weights["predictor.cif_output.bias"].fill_(-0.5)
     output = weights["decoder.output_layer.weight"]
     output.copy_(torch.randn(output.shape, generator=torch.Generator().manual_seed(0)))
     weights["decoder.output_layer.bias"][:3] = -100

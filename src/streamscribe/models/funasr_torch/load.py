@@ -11,7 +11,9 @@ import yaml
 from torch import Tensor, nn
 
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.models.fbank import MELS
 from streamscribe.models.funasr_torch.packages import import_funasr
+from streamscribe.models.lfr import STACKED, check_frontend
 
 _MODULES = (
     "funasr.models.paraformer_streaming.model",
@@ -26,7 +28,7 @@ _UNWRAPPED = ("state_dict", "model_state_dict", "model")
 class StreamingModules:
     """FunASR's own modules with their weights, in evaluation mode, and what stands beside them in the directory.
 
-    `silent_ids` are the ids that are no text: blank, start and end of sentence.
+    `silent_ids` are the ids that are no text: blank, start and end of sentence, and the unknown token.
     """
 
     encoder: Any
@@ -48,17 +50,18 @@ def load_streaming(files: Mapping[str, Path], device: torch.device) -> Streaming
     if config.get("model") != "ParaformerStreaming":
         raise ModelUnavailable(f"a streaming Paraformer is needed, not {config.get('model')!r}")
     tokens = tuple(json.loads(files["tokens.json"].read_text(encoding="utf-8")))
-    front_end = config["frontend_conf"]
+    check_frontend(config)
     model = tables.model_classes["ParaformerStreaming"](
         **{**config, **config["model_conf"]},
-        input_size=front_end["n_mels"] * front_end["lfr_m"],
+        input_size=STACKED * MELS,
         vocab_size=len(tokens),
         token_list=tokens,
     )
     load_weights(model, files["model.pt"])
     model.to(device).eval()
     _check(model)
-    silent = frozenset((model.blank_id, model.sos, model.eos))
+    unknown = {index for index, token in enumerate(tokens) if token == "<unk>"}
+    silent = frozenset((model.blank_id, model.sos, model.eos, *unknown))
     return StreamingModules(model.encoder, model.predictor, model.decoder, tokens, silent)
 
 

@@ -1,5 +1,6 @@
 """The state of one stream of the batched streaming Paraformer: an object of fixed size, whatever its age."""
 
+import math
 import struct
 from dataclasses import dataclass
 
@@ -7,7 +8,8 @@ import numpy as np
 import torch
 
 from streamscribe.core.errors import BadRequest
-from streamscribe.models.funasr_torch.rows import CONTEXT_FRAMES
+from streamscribe.models.fbank import MELS
+from streamscribe.models.paraformer.features import CONTEXT_FRAMES
 from streamscribe.models.ports import Frames
 
 LOOK_AHEAD_ROWS = 5
@@ -18,7 +20,6 @@ ENCODER_LOOK_BACK = 4
 
 _MAGIC = b"SPT1"
 _HEADER = struct.Struct("<4sHQQd??")
-_BANDS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class StreamState:
     @property
     def nbytes(self) -> int:
         """Its size in memory."""
-        return int(self.memory.nbytes) + CONTEXT_FRAMES * _BANDS * 4
+        return int(self.memory.nbytes) + CONTEXT_FRAMES * MELS * 4
 
     def copy(self) -> "StreamState":
         """Another state that knows the same."""
@@ -93,7 +94,7 @@ class StreamState:
 
 def dump(state: StreamState) -> bytes:
     """The state as bytes: a header, the frames of context and the block of memory, little-endian."""
-    context = np.zeros((CONTEXT_FRAMES, _BANDS), np.float32) if state.context is None else state.context
+    context = np.zeros((CONTEXT_FRAMES, MELS), np.float32) if state.context is None else state.context
     header = _HEADER.pack(
         _MAGIC,
         state.chunk_rows,
@@ -118,8 +119,10 @@ def restore(data: bytes, sizes: Sizes, chunk_choices: tuple[int, ...], device: t
     if len(data) != _HEADER.size + state.nbytes:
         raise BadRequest("this is no state of a stream of this model: it has another size")
     values = np.frombuffer(data, "<f4", offset=_HEADER.size).astype(np.float32)
-    context, memory = np.split(values, [CONTEXT_FRAMES * _BANDS])
+    if not (np.isfinite(values).all() and math.isfinite(middle)):
+        raise BadRequest("this state of a stream has a value that is no number")
+    context, memory = np.split(values, [CONTEXT_FRAMES * MELS])
     state.rows, state.decoded, state.middle, state.spoken_until = rows, decoded, middle, spoken_until
-    state.context = context.reshape(CONTEXT_FRAMES, _BANDS) if heard else None
+    state.context = context.reshape(CONTEXT_FRAMES, MELS) if heard else None
     state.memory.copy_(torch.from_numpy(memory))
     return state

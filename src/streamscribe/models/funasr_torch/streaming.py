@@ -16,9 +16,9 @@ from streamscribe.models.funasr_torch import state as states
 from streamscribe.models.funasr_torch.device import memory_errors, open_device
 from streamscribe.models.funasr_torch.load import load_streaming
 from streamscribe.models.funasr_torch.network import ChunkNetwork, Heard, Piece
-from streamscribe.models.funasr_torch.rows import CONTEXT_FRAMES, stack
 from streamscribe.models.funasr_torch.state import LOOK_AHEAD_ROWS, StreamState
-from streamscribe.models.lfr import STRIDE, read_normalisation
+from streamscribe.models.lfr import STRIDE
+from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
 
 _ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
@@ -36,13 +36,17 @@ _TAIL_FRAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A request as the network takes it: a piece, and whether a tail chunk follows it.
+    """A request as the network takes it: so many rows, whether the stream ends with them, and if a tail chunk follows.
 
     A whole chunk that ends its stream is a chunk and a tail, on a copy of the state, so that it can fail between them.
+    `end` is the sample where the stream ends so far.
     """
 
-    piece: Piece
+    state: StreamState
+    rows: int
+    last: bool
     then_tail: bool
+    end: int
 
 
 class TorchStreamingParaformer:
@@ -57,7 +61,7 @@ class TorchStreamingParaformer:
         modules = load_streaming(files, self._device)
         self._tokens, self._silent = modules.tokens, modules.silent_ids
         self._network = ChunkNetwork(modules)
-        self._shift, self._scale = read_normalisation(files["am.mvn"])
+        self._frontend = ChunkFrontend(files["am.mvn"])
 
     @property
     def chunk_choices_ms(self) -> tuple[int, ...]:
@@ -94,23 +98,31 @@ class TorchStreamingParaformer:
             return self._step(batch)
 
     def _step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
-        cuts = [self._cut(request) for request in batch]
-        outcome = self._network.run([cut.piece for cut in cuts])
+        cuts = [_cut(request) for request in batch]
+        outcome = self._network.run(self._pieces(batch, cuts))
         heard = outcome.tokens
         tails = [index for index, cut in enumerate(cuts) if cut.then_tail]
         if tails:
             for index in tails:
                 outcome.advance(index)
-            rest = self._network.run([Piece(cuts[i].piece.state, self._no_rows(), last=True) for i in tails])
+            nothing = torch.zeros((0, self._network.sizes.row_width), device=self._device)
+            rest = self._network.run([Piece(cuts[index].state, nothing, last=True) for index in tails])
             for index, more in zip(tails, rest.tokens, strict=True):
                 heard[index] = heard[index] + more
-        found = [self._tokens_of(request.state, tokens) for request, tokens in zip(batch, heard, strict=True)]
-        for index, request in enumerate(batch):
+        found = [self._tokens_of(cut, tokens) for cut, tokens in zip(cuts, heard, strict=True)]
+        for index, (request, cut) in enumerate(zip(batch, cuts, strict=True)):
             if not request.last:
                 outcome.advance(index)
-                request.state.context = np.array(request.frames[-CONTEXT_FRAMES:], np.float32)
-                request.state.spoken_until = found[index][-1].end if found[index] else request.state.spoken_until
+                cut.state.context = np.array(request.frames[-CONTEXT_FRAMES:], np.float32)
+                cut.state.spoken_until = found[index][-1].end if found[index] else cut.state.spoken_until
         return found
+
+    def _pieces(self, batch: Sequence[ChunkRequest], cuts: Sequence[_Cut]) -> list[Piece]:
+        contexts = [cut.state.context for cut in cuts]
+        longest = max(1, *(cut.rows for cut in cuts))
+        rows = self._frontend.rows(contexts, [request.frames for request in batch], longest)
+        on_device = torch.from_numpy(rows).to(self._device)
+        return [Piece(cut.state, on_device[index, : cut.rows], cut.last) for index, cut in enumerate(cuts)]
 
     def state_bytes(self, state: StreamState) -> int:
         """The size of a state in memory."""
@@ -125,37 +137,29 @@ class TorchStreamingParaformer:
         with torch.inference_mode(), memory_errors():
             return states.restore(data, self._network.sizes, _CHUNK_ROWS, self._device)
 
-    def _cut(self, request: ChunkRequest) -> _Cut:
-        """Raises BadRequest for frames of another shape or number than a chunk has."""
-        state, frames, whole = request.state, request.frames, request.state.chunk_rows
-        count = len(frames)
-        if frames.shape[1:] != (MELS,) or count > whole * STRIDE or (count < whole * STRIDE and not request.last):
-            raise BadRequest(f"a chunk is {whole * STRIDE} frames of {MELS} bands, not {frames.shape}")
-        # The last two frames of a chunk belong to no row of it.
-        ends_whole = request.last and count >= whole * STRIDE - (CONTEXT_FRAMES - 1)
-        rows = whole if not request.last or ends_whole else _last_rows(count)
-        normal = (stack(state.context, frames, rows) + self._shift) * self._scale
-        if ends_whole:
-            state = state.copy()
-        return _Cut(
-            Piece(state, torch.from_numpy(normal).to(self._device), request.last and not ends_whole), ends_whole
-        )
-
-    def _no_rows(self) -> torch.Tensor:
-        return torch.zeros((0, self._network.sizes.row_width), device=self._device)
-
-    def _tokens_of(self, state: StreamState, heard: Sequence[Heard]) -> tuple[Token, ...]:
-        """Those that are text; their times follow each other without overlap."""
+    def _tokens_of(self, cut: _Cut, heard: Sequence[Heard]) -> tuple[Token, ...]:
+        """Those that are text; their times follow each other without overlap and lie within the stream."""
         tokens = []
-        until = state.spoken_until
-        for one in heard:
+        until = min(cut.state.spoken_until, cut.end)
+        for one in heard if cut.end else ():
             if one.id not in self._silent:
                 middle = round(one.row * _ROW_SAMPLES) + _ROW_CENTRE_SAMPLES
-                start = max(until, middle - _HALF_TOKEN_SAMPLES)
-                until = max(start, middle + _HALF_TOKEN_SAMPLES)
+                start = min(max(until, middle - _HALF_TOKEN_SAMPLES), cut.end)
+                until = min(max(start, middle + _HALF_TOKEN_SAMPLES), cut.end)
                 tokens.append(Token(self._tokens[one.id], start, until, min(1.0, math.exp(one.log_probability))))
         return tuple(tokens)
 
 
-def _last_rows(frames: int) -> int:
-    return math.ceil(frames / STRIDE) if frames >= _TAIL_FRAMES else 0
+def _cut(request: ChunkRequest) -> _Cut:
+    """Raises BadRequest for frames of another shape or number than a chunk has."""
+    state, count = request.state, len(request.frames)
+    whole = state.chunk_rows * STRIDE
+    if request.frames.shape[1:] != (MELS,) or not (count == whole or (request.last and count < whole)):
+        raise BadRequest(f"a chunk is {whole} frames of {MELS} bands, not {request.frames.shape}")
+    # The last two frames of a chunk belong to no row of it.
+    ends_whole = request.last and count >= whole - (CONTEXT_FRAMES - 1)
+    last_rows = row_count(count) if count >= _TAIL_FRAMES else 0
+    rows = state.chunk_rows if ends_whole or not request.last else last_rows
+    frames = state.rows * STRIDE + count
+    end = (frames - 1) * FRAME_SHIFT_SAMPLES + FRAME_SAMPLES if frames else 0
+    return _Cut(state.copy() if ends_whole else state, rows, request.last and not ends_whole, ends_whole, end)
