@@ -31,8 +31,8 @@ def token_times(weights: Floats, fires: Floats, tokens: int, samples: int) -> li
     if len(places) != tokens + 1:
         return []
     starts, ends = places[:-1], np.minimum(places[1:], places[:-1] + _LONGEST_PLACES)
-    # Behind the last fire the rest is shared by the last token and silence.
-    ends[-1] = len(fires) if len(fires) - places[-1] <= _SILENCE_PLACES else (len(fires) + places[-1]) / 2
+    if ends[-1] == places[-1]:  # the last token goes on behind the last fire, in a long rest for half of it
+        ends[-1] = len(fires) if len(fires) - places[-1] <= _SILENCE_PLACES else (len(fires) + places[-1]) / 2
     bounds = np.clip(np.stack((starts, ends), axis=1) * PLACE_SAMPLES, 0, samples).astype(int)
     return [(start, end) for start, end in bounds.tolist()]
 
