@@ -138,7 +138,7 @@ async def serving(
         metrics=metrics,
         readiness=Readiness({}),
         decode=decoders.decode,
-        routes=routes(hub, decoders, limits=limits, profile="whisper"),
+        routes=routes(hub, decoders, limits=limits, model="whisper-base"),
     )
     worker = ScriptWorker(bus, finals, error, hold)
     async with Listener([Binding(app, "127.0.0.1", 0, "gateway.port")], gateway, limits) as listener:

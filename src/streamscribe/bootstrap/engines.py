@@ -66,6 +66,16 @@ _NAMES = {
 }
 
 
+def recognizer_id(settings: ModelSettings) -> str:
+    """The catalogue's id of what recognises whole segments."""
+    if settings.profile not in _NAMES:
+        return {"whisper": "whisper-base"}.get(settings.profile, settings.profile)
+    if settings.second_pass == "funasr":
+        return "funasr"
+    names = _NAMES[settings.profile]
+    return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
+
+
 class _Loader:
     """Opens model files and builds the engines that read them."""
 

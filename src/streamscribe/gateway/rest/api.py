@@ -22,13 +22,13 @@ from streamscribe.settings import LimitSettings
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import read_request
 
-MODELS = {"whisper": ("whisper-1", "whisper-base"), "fake": ("whisper-1", "fake")}
-"""The ids that requests may name, by `model.profile`; `whisper-1` is what OpenAI's clients say by default."""
+OPENAI_DEFAULT = "whisper-1"
+"""What OpenAI's clients call a model unless they are told another name."""
 
 
-def routes(hub: Hub, decoders: DecoderPool, *, limits: LimitSettings, profile: str) -> list[BaseRoute]:
-    """The routes; requests may name the models of the profile. They need `request.state.tenant`."""
-    models = MODELS[profile]
+def routes(hub: Hub, decoders: DecoderPool, *, limits: LimitSettings, model: str) -> list[BaseRoute]:
+    """The routes; requests may name `model`, or OpenAI's default. They need `request.state.tenant`."""
+    models = (OPENAI_DEFAULT, model)
     audio = _Audio(hub, decoders, limits, models)
     return [
         Route("/v1/audio/transcriptions", Endpoint("POST", audio.handler(Task.TRANSCRIBE))),
