@@ -28,7 +28,7 @@ def recordings(kind: str = "plain") -> list[Recording]:
     """The catalogue's recordings of one kind, in the order of their manifest."""
     files = open_verified(RECORDINGS, Path())
     entries = json.loads(files["manifest.json"].read_text(encoding="utf-8"))
-    return [_read(files[entry["audio"]], entry["text"]) for entry in entries if entry["kind"] == kind]
+    return [_read(files[entry["file"]], entry["text"]) for entry in entries if entry["kind"] == kind]
 
 
 def _read(file: Path, text: str) -> Recording:
