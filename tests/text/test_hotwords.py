@@ -165,9 +165,9 @@ def test_other_languages_are_not_corrected_by_sound() -> None:
 
 CHARS = st.sampled_from([*"阿啊里理力巴爸八同通义意一千问张章伟威的是我 ，。", *"comfyUIyou kaf"])
 TEXTS = st.text(CHARS, max_size=24)
-LISTS = st.lists(
-    st.builds(Hotword, st.text(CHARS, min_size=1, max_size=8), st.sampled_from([0.0, 0.5, 1.0, 8.0, 100.0])), max_size=8
-).map(tuple)
+PHRASES = st.text(CHARS, max_size=8).map(lambda text: " ".join(text.split())).filter(bool)
+WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 8.0, 100.0])
+LISTS = st.lists(st.builds(Hotword, PHRASES, WEIGHTS), max_size=8).map(tuple)
 
 
 @settings(deadline=None)

@@ -13,6 +13,7 @@ from streamscribe.text.phrases import Found, PhraseFinder, fold, leftmost_longes
 from streamscribe.text.pipeline import Finished, FinishRequest
 from streamscribe.text.redaction import MASK, Redactor
 from streamscribe.text.spoken_digits import DIGIT_CHARS
+from streamscribe.text.timed import shown_words
 from tests.text.kit import TEXT
 
 PROMISES = Rule("promises", RuleKind.PROMISED, ("保本", "保本保息", "百分之百", "in writing"))
@@ -181,6 +182,16 @@ def test_a_hit_does_not_tell_what_is_redacted() -> None:
 def test_drafts_are_masked_and_hold_back_what_may_become_a_listed_word(text: str, expected: str) -> None:
     policy = TextPolicy(redact=("张三", "张三丰", "Bob"), redact_digits=True)
     assert TEXT.draft(text, "en" if text.isascii() else "zh", policy) == expected
+
+
+def test_the_words_of_a_draft_are_masked_with_it() -> None:
+    words = (Word("卡", 0, 100, 1.0), Word("號", 100, 200, 1.0), Word("6", 200, 300, 1.0), Word("张", 300, 400, 1.0))
+    text = "卡號6张"
+    draft = TEXT.draft(text, "zh", TextPolicy(redact=("张三",), redact_digits=True))
+    told = shown_words(text, draft, words)
+    assert [(word.text, word.start_ms) for word in told] == [("卡", 0), ("号", 100), ("*", 200)]
+    assert shown_words("other", "other", words) == ()
+    assert shown_words("other", "other", ()) == ()
 
 
 def test_a_draft_without_a_policy_is_as_it_was() -> None:

@@ -72,6 +72,16 @@ def word_starts(text: str, words: Sequence[Word]) -> list[int]:
     return starts
 
 
+def shown_words(text: str, shown: str, words: Sequence[Word]) -> tuple[Word, ...]:
+    """The words of a text as they are in `shown`: the text with other characters in their places, or less of it."""
+    starts = word_starts(text, words)
+    if not words or len(starts) < len(words):
+        return ()
+    pieces = (shown[start:end].strip() for start, end in zip(starts, [*starts[1:], len(text)], strict=True))
+    told = zip(words, pieces, strict=True)
+    return tuple(Word(piece, word.start_ms, word.end_ms, word.confidence) for word, piece in told if piece)
+
+
 def timed(text: str, words: Sequence[Word]) -> TimedText:
     """The text with its words; without them where they do not tell the text in order.
 

@@ -16,6 +16,7 @@ from streamscribe.core.options import Latency, SessionOptions
 from streamscribe.core.tokens import Detokenizer, Token, join
 from streamscribe.models.pool import FirstPass as Engine
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, ChunkRequest, Frames, Hypothesis, HypothesisWord, frame_count
+from streamscribe.text.timed import shown_words
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher, words_of
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.patience import submit_patiently
@@ -197,13 +198,14 @@ class FirstPass:
         """A partial: all text is settled but what lies where the segment may yet be cut."""
         segment = run.segment
         heard = self._hypothesis(run.text.text, run.text.words if self._options.words else (), run.tokens)
+        shown = self._finisher.draft(heard.text, heard.language)
         self._teller.partial(
             segment,
-            self._finisher.draft(heard.text, heard.language),
+            shown,
             segment.audio_start + run.tokens[-1].end,
             heard,
             self._loop.time(),
-            words=words_of(heard, segment.audio_start),
+            words=shown_words(heard.text, shown, words_of(heard, segment.audio_start)),
             settled=run.settled,
         )
 
