@@ -90,8 +90,8 @@ class StreamState:
         if magic != _MAGIC or chunk_rows not in chunk_choices:
             raise BadRequest("this is no state of a stream of this model")
         values = np.frombuffer(data, "<f4", offset=_HEADER.size).astype(np.float32)
-        if not (np.isfinite(values).all() and 0 <= weight < 1 and math.isfinite(middle)):
-            raise BadRequest("this state of a stream has a value that is no number of its range")
+        if not (np.isfinite(values).all() and math.isfinite(weight) and math.isfinite(middle)):
+            raise BadRequest("this state of a stream has a value that is no number")
         parts = np.split(values, np.cumsum(counts)[:-1])
         arrays = (part.reshape(shape).copy() for part, shape in zip(parts, sizes.shapes, strict=True))
         return cls(chunk_rows, rows, spoken_until, weight, middle, *arrays)
