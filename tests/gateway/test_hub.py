@@ -2,12 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.core.errors import Draining, InternalError, Overloaded, QuotaExceeded, SessionNotFound, SlowReader
+from streamscribe.core.audio import AudioFormat
+from streamscribe.core.errors import (
+    Draining,
+    InternalError,
+    Overloaded,
+    QuotaExceeded,
+    SessionNotFound,
+    SlowReader,
+    StreamScribeError,
+)
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.messages import Audio, Closed, Connected, End, ErrorSent, Ping, ResultSent, Resume, Resumed
 from streamscribe.core.options import Mode, SessionOptions
@@ -62,6 +71,49 @@ async def test_a_session_greets_hears_and_ends(rig: Rig) -> None:
     assert live.over
     await live.receive(Audio(CHUNK))
     assert rig.worker.chunks() == 1
+
+
+class Door:
+    """Lets in while it is open, and counts who is inside."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.inside: list[SessionOptions] = []
+
+    def admit(self, options: SessionOptions) -> StreamScribeError | None:
+        if not self.open:
+            return Overloaded(retry_after_s=2.0)
+        self.inside.append(options)
+        return None
+
+    def release(self, options: SessionOptions) -> None:
+        self.inside.remove(options)
+
+
+async def test_one_who_is_refused_for_the_load_costs_no_quota_and_says_nothing_to_the_worker() -> None:
+    limits, bus, metrics, door = LimitSettings(), MemoryBus(0.5), Metrics(), Door()
+    hub, worker = Hub(bus, limits, metrics, door), EchoWorker(bus)
+    door.open = False
+    for _ in range(5):
+        sink = RecordingSink()
+        with pytest.raises(Overloaded) as refused:
+            hub.open(ACME, OPTIONS, sink)
+        assert refused.value.retry_after_s == 2.0
+        assert sink.messages == []
+    hub.check_integrity()
+    assert worker.records == []
+    door.open = True
+    stereo = replace(OPTIONS, audio=AudioFormat(channels=2))
+    lives = [hub.open(ACME, options, RecordingSink()) for options in (OPTIONS, OPTIONS, stereo)]
+    assert door.inside == [OPTIONS, OPTIONS, stereo]
+    with pytest.raises(QuotaExceeded):
+        hub.open(ACME, OPTIONS, RecordingSink())
+    assert len(door.inside) == 3
+    for live in lives:
+        live.abandon()
+    assert door.inside == []
+    await hub.close()
+    await bus.close()
 
 
 async def test_quotas_hold_for_the_tenant_and_for_the_process(rig: Rig) -> None:

@@ -1,6 +1,7 @@
 """The models of a worker, start to end, on the fakes."""
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -60,3 +61,35 @@ async def test_many_streams_are_heard_side_by_side_and_a_poisoned_segment_fails_
     assert isinstance(answers.pop(7), InternalError)
     assert all(times == [0, 16_000] for times, _ in answers)
     assert len({text for _, text in answers}) == 19
+
+
+async def test_a_model_that_hangs_makes_them_unready_fails_who_waits_and_recovers():
+    vad, recognizer, gate = FakeVoiceActivityDetector(), FakeRecognizer(), threading.Event()
+
+    def step(batch):
+        gate.wait()
+        return recognizer.recognize(batch)
+
+    models = Models(
+        vad,
+        Replica("vad", vad.step, policy=BatchPolicy(), on_step=lambda report: None),
+        recognizer,
+        Replica("recognizer", step, policy=BatchPolicy(), on_step=lambda report: None, step_timeout_s=0.01),
+    )
+    assert models.outage() is None
+    models.start()
+    await asyncio.to_thread(models.wait_ready)
+    watch = asyncio.create_task(models.watch())
+    request = SegmentRequest(np.zeros(1600, np.float32))
+    with pytest.raises(ModelUnavailable, match="recognizer does not answer"):
+        await models.recognizer_replica.submit(request, priority=Priority.URGENT, audio_s=0.1)
+    assert not models.ready
+    assert isinstance(models.outage(), ModelUnavailable)
+    assert models.vad_replica.ready
+    gate.set()
+    while not models.ready:
+        await asyncio.sleep(0.01)
+    assert models.outage() is None
+    watch.cancel()
+    await asyncio.to_thread(models.close)
+    assert isinstance(models.outage(), ModelUnavailable)

@@ -19,6 +19,7 @@ class Step:
     step_s: float = 0.5
     audio_s: float = 5.0
     failed: int = 1
+    out_of_memory: int = 2
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -41,6 +42,9 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     metrics.step_done(Step())
     metrics.warmed_up("whisper", 2.5)
     metrics.loop_lagged(0.002)
+    metrics.session_shed("utilisation")
+    metrics.model_watched("whisper", inflight=lambda: 7, utilisation=lambda: 0.25)
+    metrics.lag_watched("whisper", lambda: 0.12)
     text, content_type = metrics.render()
     assert content_type.startswith("text/plain")
     for line in (
@@ -60,6 +64,11 @@ def test_the_names_that_dashboards_know_are_there() -> None:
         'streamscribe_step_failures_total{model="whisper"} 1.0',
         'streamscribe_step_batch_size_sum{model="whisper"} 3.0',
         'streamscribe_warmup_seconds{model="whisper"} 2.5',
+        'streamscribe_step_oom_total{model="whisper"} 2.0',
+        'funasr_gpu_inflight{model="whisper"} 7.0',
+        'streamscribe_model_utilisation{model="whisper"} 0.25',
+        'streamscribe_lag_p95_ms{where="whisper"} 120.0',
+        'streamscribe_shed_sessions_total{reason="utilisation"} 1.0',
     ):
         assert line in text.decode().splitlines(), line
     metrics.session_released(ACME)

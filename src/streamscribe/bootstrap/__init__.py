@@ -4,9 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from time import monotonic
+from typing import TypeVar
 
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
+from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.models import load_models
 from streamscribe.bus.memory import MemoryBus
 from streamscribe.gateway.app import create_app, create_funasr_app
@@ -19,12 +23,15 @@ from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.models.pool import Models
+from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import Settings
 from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
+
+Fact = TypeVar("Fact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +59,21 @@ class Listening:
 async def platform(settings: Settings) -> AsyncIterator[Platform]:
     """A running platform; models load before it is given and warm up while it is in use (`models.ready`)."""
     metrics = Metrics()
-    models = await asyncio.to_thread(load_models, settings.model, metrics.step_done)
+    load = LoadControl(settings.limits, metrics.session_shed)
+    models = await asyncio.to_thread(load_models, settings.model, _both(metrics.step_done, load.step_done))
+    load.outage = models.outage
+    _watch_load(metrics, models, load)
     text = TextPipeline()
     bus = MemoryBus(settings.limits.max_backlog_s)
-    hub = Hub(bus, settings.limits, metrics)
+    hub = Hub(bus, settings.limits, metrics, load)
     worker = Worker(bus, models, text, settings.worker, metrics)
     decoders = DecoderPool(DecodeLimits.from_settings(settings.limits), max_children=settings.limits.max_files)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, models.close)
         stack.push_async_callback(decoders.close)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        running = [tasks.create_task(worker.run()), tasks.create_task(probe_event_loop(metrics.loop_lagged))]
+        probe = probe_event_loop(_both(metrics.loop_lagged, load.loop_lagged))
+        running = [tasks.create_task(work) for work in (worker.run(), probe, models.watch())]
         models.start()
         await decoders.start()
         warming = tasks.create_task(_warm(models, text, metrics))
@@ -73,6 +84,25 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
             await bus.close()
             for task in (*running, warming):
                 task.cancel()
+
+
+def _both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Callable[[Fact], None]:
+    def tell(fact: Fact) -> None:
+        first(fact)
+        second(fact)
+
+    return tell
+
+
+def _watch_load(metrics: Metrics, models: Models, load: LoadControl) -> None:
+    for replica in models.replicas:
+        metrics.model_watched(
+            replica.name,
+            inflight=partial(attrgetter("inflight"), replica),
+            utilisation=partial(load.utilisation, replica.name),
+        )
+    for where in (*(replica.name for replica in models.replicas), EVENT_LOOP):
+        metrics.lag_watched(where, partial(load.lag_p95_s, where))
 
 
 async def _warm(models: Models, text: TextPipeline, metrics: Metrics) -> None:
@@ -96,8 +126,8 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
     )
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
     async with stop_signals() as stop, platform(settings) as parts:
-        readiness = Readiness({"models": lambda: parts.models.ready})
-        rest = routes(parts.hub, parts.decoders, limits=limits, profile=settings.model.profile)
+        readiness = Readiness({f"model {one.name}": partial(attrgetter("ready"), one) for one in parts.models.replicas})
+        rest = routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
         main = create_app(
             parts.hub,
             auth,

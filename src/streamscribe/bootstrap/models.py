@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -42,15 +43,27 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
     """
     engines = engines_of(settings)
     segments = BatchPolicy(
-        max_batch_size=settings.max_batch_size, wait_ms=settings.batch_wait_ms, max_waiting_s=settings.max_waiting_s
+        max_batch_size=settings.max_batch_size,
+        max_batch_s=settings.max_batch_s,
+        wait_ms=settings.batch_wait_ms,
+        max_waiting_s=settings.max_waiting_s,
+        max_inflight=settings.max_inflight,
     )
-    chunks = replace(segments, max_batch_size=settings.max_chunk_batch_size)
+    chunks = replace(segments, max_batch_size=settings.max_chunk_batch_size, max_batch_s=inf)
     blocks = replace(chunks, wait_ms=VAD_WAIT_MS)
 
     def replica(
         name: str, step: Callable[[Sequence[Req]], Sequence[Res]], policy: BatchPolicy, warm_up: Callable[[], object]
     ) -> Replica[Req, Res]:
-        return Replica(name, step, policy=policy, on_step=on_step, on_error=_failed, warm_up=[warm_up])
+        return Replica(
+            name,
+            step,
+            policy=policy,
+            on_step=on_step,
+            on_error=_failed,
+            warm_up=[warm_up],
+            step_timeout_s=settings.step_timeout_s,
+        )
 
     vad, recognizer, streaming, punctuator = engines.vad, engines.recognizer, engines.streaming, engines.punctuator
     return Models(

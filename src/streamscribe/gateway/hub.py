@@ -49,14 +49,40 @@ class HubObserver(Protocol):
         ...
 
 
+class Admission(Protocol):
+    """Who may refuse a session for other reasons than a quota."""
+
+    def admit(self, options: SessionOptions) -> StreamScribeError | None:
+        """Counts a session, or says why not and counts nothing; at once."""
+        ...
+
+    def release(self, options: SessionOptions) -> None:
+        """The session that was counted with these options is over."""
+        ...
+
+
+class OpenDoor:
+    """Refuses nobody."""
+
+    def admit(self, options: SessionOptions) -> StreamScribeError | None:
+        """Yes."""
+        return None
+
+    def release(self, options: SessionOptions) -> None:
+        """Nothing was counted."""
+
+
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
 
-    def __init__(self, bus: Bus, limits: LimitSettings, observer: HubObserver) -> None:
+    def __init__(
+        self, bus: Bus, limits: LimitSettings, observer: HubObserver, admission: Admission | None = None
+    ) -> None:
         self._bus = bus
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
         self._observer = observer
+        self._admission = admission or OpenDoor()
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._by_bus_id: dict[SessionId, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,12 +107,13 @@ class Hub:
         session_id: SessionId | None = None,
         resumable: bool = False,
     ) -> LiveSession:
-        """A new session, whose first message `sink` has got. Raises QuotaExceeded, Overloaded or Draining.
+        """A new session, whose first message `sink` has got. Raises QuotaExceeded, Overloaded, Draining or
+        ModelUnavailable, before any work.
 
         `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
         kept after its end until its sink calls `delivered`, or for the resume window.
         """
-        refusal = self._refusal(tenant)
+        refusal = self._refusal(tenant, options)
         if refusal is not None:
             self._observer.session_refused(refusal)
             _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
@@ -107,7 +134,7 @@ class Hub:
             lingers=resumable,
             texts=TenantTexts(tenant.hotwords, tenant.policy),
         )
-        live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id)
+        live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id, admitted=options)
         self._sessions[tenant.tenant_id, live.session_id] = live
         self._by_bus_id[bus_id] = live
         self._empty.clear()
@@ -187,6 +214,7 @@ class Hub:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
         self._quota.release(live.tenant.tenant_id)
+        self._admission.release(live.admitted)
         self._observer.session_released(live.tenant.tenant_id)
         _log.info("session over", **_attributes(live))
         if not self._sessions:
@@ -203,10 +231,15 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _refusal(self, tenant: Tenant) -> StreamScribeError | None:
+    def _refusal(self, tenant: Tenant, options: SessionOptions) -> StreamScribeError | None:
         if self.draining:
             return Draining(retry_after_s=DRAINING_RETRY_S)
-        return self._quota.admit(tenant.tenant_id, tenant.max_sessions)
+        if over := self._quota.admit(tenant.tenant_id, tenant.max_sessions):
+            return over
+        if busy := self._admission.admit(options):
+            self._quota.release(tenant.tenant_id)
+            return busy
+        return None
 
 
 def _attributes(live: LiveSession) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ErrorSent, Resume, ServerMessage
+from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
@@ -80,6 +81,7 @@ class LiveSession:
         "_session",
         "_sink",
         "_unpublished",
+        "admitted",
         "bus_id",
         "over",
         "resume_token",
@@ -98,6 +100,7 @@ class LiveSession:
         *,
         identity: SessionIdentity,
         bus_id: SessionId,
+        admitted: SessionOptions,
     ) -> None:
         self.tenant = tenant
         self.session_id = identity.session_id
@@ -105,6 +108,8 @@ class LiveSession:
         self.resume_token = identity.resume_token
         self.bus_id = bus_id
         """The id on the bus: never one that a client chose, for two tenants may choose the same."""
+        self.admitted = admitted
+        """The options that it was let in with; a start may have brought others."""
         self.over = False
         self._owner = owner
         self._bus = bus

@@ -1,8 +1,10 @@
 """The models of one worker, loaded once, warm before they are ready."""
 
+import asyncio
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.tokens import Mark, Token
 from streamscribe.models.ports import (
     ChunkRequest,
@@ -18,6 +20,9 @@ from streamscribe.models.ports import (
 from streamscribe.models.replica import Replica
 
 __all__ = ["FirstPass", "Models", "Punctuation", "Replica"]
+
+
+WATCH_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,19 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """Whether all are warm and alive."""
+        """Whether all are warm and alive, and none hangs."""
         return all(replica.ready for replica in self.replicas)
+
+    def outage(self) -> ModelUnavailable | None:
+        """Why no session could be served now: a model has stopped or hangs. One that is not warm yet is no outage."""
+        return next((error for replica in self.replicas if (error := replica.outage()) is not None), None)
+
+    async def watch(self) -> NoReturn:
+        """Fails what waits for a step that hangs, for as long as it does; ends by cancellation."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            for replica in self.replicas:
+                replica.fail_if_stalled()
 
     @property
     def warmup_s(self) -> dict[str, float]:

@@ -109,6 +109,12 @@ class Replica(Generic[Req, Res]):
         began_s = self._step_began_s
         return began_s is not None and monotonic() - began_s > self._step_timeout_s
 
+    def outage(self) -> ModelUnavailable | None:
+        """Why it would take no request now."""
+        if self._stopped is not None:
+            return self._unavailable()
+        return self._stall() if self.stalled else None
+
     @property
     def inflight(self) -> int:
         """Requests that wait or run."""
@@ -155,10 +161,8 @@ class Replica(Generic[Req, Res]):
         loop = asyncio.get_running_loop()
         pending: _Pending[Req, Res] = _Pending(request, loop.create_future(), loop)
         with self._changed:
-            if self._stopped:
-                raise self._unavailable()
-            if self.stalled:
-                raise self._stall()
+            if outage := self.outage():
+                raise outage
             item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive)
             self._next_id += 1
             if overloaded := self._batcher.add(item):

@@ -1,5 +1,6 @@
 """What is counted, in a registry of its own. Methods are named after facts; labels come from bounded sets only."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -49,6 +50,11 @@ class StepFacts(Protocol):
     @property
     def failed(self) -> int:
         """Requests that got an error."""
+        ...
+
+    @property
+    def out_of_memory(self) -> int:
+        """Tries of it that ran out of memory."""
         ...
 
 
@@ -103,6 +109,27 @@ class Metrics:
         self._batch = histogram("streamscribe_step_batch_size", "Requests in a model step.", _BATCH, "model")
         self._step_failures = Counter(
             "streamscribe_step_failures", "Requests of model steps that failed.", ["model"], registry=registry
+        )
+        self._out_of_memory = Counter(
+            "streamscribe_step_oom", "Model steps that ran out of memory.", ["model"], registry=registry
+        )
+        self._inflight = Gauge(
+            "funasr_gpu_inflight", "Requests that wait for a model or are in its step.", ["model"], registry=registry
+        )
+        self._utilisation = Gauge(
+            "streamscribe_model_utilisation",
+            "Share of a model's time that live sessions would take in full steps.",
+            ["model"],
+            registry=registry,
+        )
+        self._lag = Gauge(
+            "streamscribe_lag_p95_ms",
+            "From the arrival of a live chunk at a model to its step's end; of timers in the event loop.",
+            ["where"],
+            registry=registry,
+        )
+        self._shed = Counter(
+            "streamscribe_shed_sessions", "Sessions refused for the load, by reason.", ["reason"], registry=registry
         )
         self._segment = histogram(
             "streamscribe_segment_seconds", "What a final's decode took, its waiting included.", _STEP_S
@@ -184,6 +211,21 @@ class Metrics:
             self._rtf.labels(report.name).observe(report.step_s / report.audio_s)
         if report.failed:
             self._step_failures.labels(report.name).inc(report.failed)
+        if report.out_of_memory:
+            self._out_of_memory.labels(report.name).inc(report.out_of_memory)
+
+    def session_shed(self, reason: str) -> None:
+        """A session was refused because of the load."""
+        self._shed.labels(reason).inc()
+
+    def model_watched(self, model: str, inflight: Callable[[], float], utilisation: Callable[[], float]) -> None:
+        """A model whose state is asked for at each rendering."""
+        self._inflight.labels(model).set_function(inflight)
+        self._utilisation.labels(model).set_function(utilisation)
+
+    def lag_watched(self, where: str, lag_p95_s: Callable[[], float]) -> None:
+        """Something whose lag is asked for at each rendering."""
+        self._lag.labels(where).set_function(lambda: 1000 * lag_p95_s())
 
     def warmed_up(self, model: str, seconds: float) -> None:
         """A model is warm."""
