@@ -34,6 +34,10 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     metrics.partial_sent(0.5)
     metrics.final_sent(ACME, 0.8, 1, False)
     metrics.final_sent(ACME, None, 2, True)
+    metrics.hotwords_sought(ACME, found=True)
+    metrics.hotwords_sought(ACME, found=True)
+    metrics.hotwords_sought(ACME, found=False)
+    metrics.hotwords_sought(ACME, found=True)
     metrics.segment_empty(ACME)
     metrics.segment_failed(ACME)
     metrics.segment_recognised(2.0, 0.4)
@@ -50,6 +54,8 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     for line in (
         'funasr_active_sessions{tenant="acme"} 1.0',
         "funasr_active_streams 1.0",
+        'funasr_hotword_hit_ratio{tenant="acme"} 0.75',
+        'streamscribe_hotword_finals_total{hit="no",tenant="acme"} 1.0',
         "funasr_first_token_latency_ms_sum 300.0",
         "funasr_partial_update_interval_ms_sum 500.0",
         'funasr_final_latency_ms_sum{pass="1"} 800.0',
