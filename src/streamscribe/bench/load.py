@@ -130,8 +130,10 @@ class LoadSession(asyncio.Protocol):
 
 
 def _control(opcode: int, payload: bytes) -> bytes:
-    """A frame of at most 125 bytes, masked with zeros."""
-    return struct.pack("!BB4x", opcode, 0x80 | len(payload)) + payload
+    """A frame of at most 64 KiB, masked with zeros."""
+    if len(payload) < 126:
+        return struct.pack("!BB4x", opcode, 0x80 | len(payload)) + payload
+    return struct.pack("!BBH4x", opcode, 0x80 | 126, len(payload)) + payload
 
 
 def _frame(data: bytes, at: int) -> tuple[int, int, int] | None:
