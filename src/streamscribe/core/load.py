@@ -17,8 +17,6 @@ WINDOW_S = 10
 """What is older is forgotten."""
 REAL_TIME = 1.25
 """A voice asks for so much audio a second at most in the long run, pre-roll included, however fast it is sent now."""
-SETTLING_S = 0.5
-"""A new voice's work shows in steps so much after it came, and so much after it went: half of a usual chunk."""
 _ENOUGH_SPREAD = 1e-3
 """Variance of the work over its squared mean, below which all steps are alike and tell nothing of a and b apart."""
 _LAG_RATIO = 1.25
@@ -117,12 +115,14 @@ class LoadGauge:
     def predicted(self, name: str, more: int, now: float) -> float:
         """The utilisation with `more` voices, when those that came within the window ask for as much as the others.
 
-        The newcomers count on both sides, so that a handful is not judged by the little that one was heard for; and no
+        A voice is heard of only when its first request is full: so much later it counts as there, and as gone. The
+        newcomers count on both sides, so that a handful is not judged by the little that one was heard for; and no
         voice is thought to ask for more than one can.
         """
         seconds = self._recent(name, now)
         asked = self._asked(seconds, now)
-        heard = max(self._mean_voices(now, SETTLING_S), asked / REAL_TIME)
+        request = sum(s.work for s in seconds) / max(1, sum(s.requests for s in seconds))
+        heard = max(self._mean_voices(now, late_s=request), asked / REAL_TIME)
         return asked * _full_step_cost(seconds) * (self._voices + more) / (heard + more)
 
     def lag_p95_s(self, name: str, now: float) -> float:
@@ -160,13 +160,13 @@ class LoadGauge:
     def _asked(self, seconds: Iterable[_Second], now: float) -> float:
         """Live work a second."""
         asked = sum(second.live_work for second in seconds) / self._covered_s(now)
-        return min(asked, REAL_TIME * self._mean_voices(now, 0.0))
+        return min(asked, REAL_TIME * self._mean_voices(now))
 
     def _covered_s(self, now: float) -> float:
         """How long the recent seconds are together, the running one as far as it went."""
         return max(1.0, now - max(self._born, int(now) - WINDOW_S + 1))
 
-    def _mean_voices(self, now: float, late_s: float) -> float:
+    def _mean_voices(self, now: float, late_s: float = 0.0) -> float:
         """Voices there were on average in the window, when each came and went so much later."""
         self._count_voices(now)
         recent = [second for second in self._voice_s if second.at > int(now) - WINDOW_S]
