@@ -20,17 +20,21 @@ def model_dir() -> Path:
     return load().model.dir.expanduser()
 
 
+EVERYBODY = ["--set", "limits.max_utilisation=100", "--set", "limits.max_lag_ms=60000"]
+"""No session is refused for the load: what these servers are asked does not depend on the machine's speed."""
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[RunningServer]:
-    """A server with the real models, as a user starts it."""
-    with LocalServer() as running:
+    """A server with the real models."""
+    with LocalServer(EVERYBODY) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def fake_server() -> Iterator[RunningServer]:
     """A server on the fake models: for what does not depend on text."""
-    with LocalServer(["--profile", "fake"]) as running:
+    with LocalServer(["--profile", "fake", *EVERYBODY]) as running:
         yield running
 
 

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from streamscribe.client.local_server import LocalServer, RunningServer
+from tests.service.conftest import EVERYBODY
 from tests.service.kit import cut_at_random, finals_of, noise_speech, session
 
 pytestmark = pytest.mark.timeout(120)
@@ -19,7 +20,7 @@ SESSIONS = 50
 
 @pytest.fixture
 def busy_server() -> Iterator[RunningServer]:
-    with LocalServer(["--profile", "fake", "--set", "model.fake_cost_ms=20"]) as running:
+    with LocalServer(["--profile", "fake", "--set", "model.fake_cost_ms=20", *EVERYBODY]) as running:
         yield running
 
 
