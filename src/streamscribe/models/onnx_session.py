@@ -18,9 +18,11 @@ def read_graph(files: Mapping[str, Path], name: str = "model") -> onnx.ModelProt
 
 
 def open_session(model: onnx.ModelProto, *, threads: int) -> ort.InferenceSession:
-    """Makes the graph ready to run."""
+    """Makes the graph ready to run; takes its weights over, so that a large model is not in memory three times."""
+    graph = model.SerializeToString()
+    model.Clear()
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -22,7 +22,7 @@ from streamscribe.models.ports import Hypothesis, SegmentRequest
 
 Floats = npt.NDArray[np.float32]
 
-LANGUAGES = ("auto", "zh", "en")
+LANGUAGES = ("zh", "en")
 MAX_SAMPLES = 30 * SAMPLE_RATE
 
 _BLANK, _START, _END = range(3)
@@ -73,8 +73,8 @@ class OnnxParaformer:
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch.
 
-        Hot words whose characters the model does not know are left out. Raises AudioTooLong for more than
-        `max_samples`.
+        Hot words whose characters the model does not know are left out. The language, where none is asked for, is
+        that of the text's script. Raises AudioTooLong for more than `max_samples`.
         """
         if any(len(request.samples) > self.max_samples for request in batch):
             raise AudioTooLong("a segment is longer than 30 s")
@@ -126,7 +126,7 @@ class OnnxParaformer:
         text, words = join(tokens)
         return Hypothesis(
             text,
-            request.language,
+            request.language or ("en" if text.isascii() else "zh"),
             float(np.exp(log_probabilities.mean())) if text else 0.0,
             words if times else (),
         )

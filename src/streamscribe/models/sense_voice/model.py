@@ -1,6 +1,7 @@
 """SenseVoiceSmall on ONNX Runtime: an encoder with CTC, which tells language, emotion and events before the text."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -19,9 +20,10 @@ from streamscribe.models.sense_voice.pieces import tag_of, text_of, words_of
 
 Floats = npt.NDArray[np.float32]
 
-LANGUAGES = {"auto": 0, "zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
+LANGUAGES = {"zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
 """The rows of the model's query table, which every SenseVoiceSmall has alike."""
 
+ANY_LANGUAGE = 0
 WITH_ITN, WITHOUT_ITN = 14, 15
 MAX_SAMPLES = 30 * SAMPLE_RATE
 
@@ -30,7 +32,7 @@ _BLANK = 0
 _ROW_SAMPLES = 960
 _TIME_SHIFT_SAMPLES = -480
 _NOTHING_TOLD = frozenset(("emo_unknown", "event_unk", "speech", "nospeech", "withitn", "woitn"))
-_MARKS = frozenset("，。？！、；：,.?!;:")
+_MARK = re.compile(r"[，。？！、；：?!;]|[.,](?!\d)")
 
 
 class OnnxSenseVoice:
@@ -74,7 +76,9 @@ class OnnxSenseVoice:
             {
                 "speech": speech,
                 "speech_lengths": lengths,
-                "language": np.array([_language(r.language or "auto") for r in requests], np.int32),
+                "language": np.array(
+                    [_language(r.language) if r.language else ANY_LANGUAGE for r in requests], np.int32
+                ),
                 "textnorm": np.array([WITH_ITN if r.itn else WITHOUT_ITN for r in requests], np.int32),
             },
         )
@@ -98,7 +102,7 @@ class OnnxSenseVoice:
             request.language or language,
             float(np.exp(np.mean(np.log([token.confidence for token in spoken])))) if text else 0.0,
             words_of(spoken) if request.words else (),
-            punctuated=request.itn and not _MARKS.isdisjoint(text),
+            punctuated=request.itn and _MARK.search(text) is not None,
             emotion=emotion,
             events=tuple(dict.fromkeys(event for event in events if event)),
         )
