@@ -42,7 +42,7 @@ def final(number: int, text: str, language: str | None = "en") -> Result:
     )
     return Result(
         type=ResultType.FINAL,
-        pass_=1,
+        pass_=2,
         segment_id=number,
         version=number + 1,
         sequence=0,

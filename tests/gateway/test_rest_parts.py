@@ -1,5 +1,7 @@
 """The parts of the REST routes that no well-behaved client reaches."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 from starlette.requests import ClientDisconnect, Request
@@ -26,6 +28,18 @@ async def test_finals_come_in_order_and_then_the_error_or_nothing() -> None:
     finals.close(Draining())
     texts = [result.text for result in (await finals.next(), await finals.next()) if result]
     assert texts == ["one", "two"]
+    assert await finals.next() is None
+
+
+async def test_of_two_passes_only_the_last_counts() -> None:
+    finals = Finals(100, last_pass=2)
+    first = final(0, "one")
+    finals.send(ResultSent(SessionId("s"), TraceId("t"), replace(first, pass_=1)))
+    finals.send(ResultSent(SessionId("s"), TraceId("t"), replace(first, text="One.")))
+    finals.close(None)
+    told = await finals.next()
+    assert told is not None
+    assert told.text == "One."
     assert await finals.next() is None
 
 

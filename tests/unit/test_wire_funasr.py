@@ -33,8 +33,14 @@ from tests.unit.funasr_kit import CLOSED, result, talk, told
         ({"mode": "Online"}, FunasrConfig(mode=Mode.ONLINE)),
         ({"mode": "3pass"}, FunasrConfig(mode=Mode.TWO_PASS)),
         ({"mode": ["offline"]}, FunasrConfig(mode=Mode.TWO_PASS)),
-        ({"mode": None, "chunk_size": "5,10,5"}, FunasrConfig()),
-        ({"chunk_size": [5, 10, 5], "chunk_interval": 10, "encoder_chunk_look_back": 4}, FunasrConfig()),
+        ({"mode": None, "chunk_size": "5,10,5"}, FunasrConfig(chunk_ms=600)),
+        ({"chunk_size": [8, 8, 4], "chunk_interval": 10, "encoder_chunk_look_back": 4}, FunasrConfig(chunk_ms=480)),
+        ({"chunk_size": "[0, 5, 5]"}, FunasrConfig(chunk_ms=300)),
+        ({"chunk_size": [0, "10", 5]}, FunasrConfig(chunk_ms=600)),
+        *(
+            ({"chunk_size": odd}, FunasrConfig())
+            for odd in ([5], [], "", "wide", 5, {}, [0, 0, 0], [0, 101, 0], [0, {}])
+        ),
         ({"wav_name": 17}, FunasrConfig(wav_name="17")),
         ({"wav_format": "MP3"}, FunasrConfig(wav_format="mp3")),
         ({"audio_fs": 8000}, FunasrConfig(sample_rate=8000)),
@@ -95,6 +101,17 @@ def test_without_a_mode_only_the_file_client_is_offline(fields, mode):
     (start, _) = dialect.decode_binary(b"\0\0\0\0")
     assert isinstance(start, Start)
     assert start.options.mode is mode
+
+
+def test_the_chunk_is_what_the_client_named_and_online_increments_are_told_as_they_were_heard():
+    dialect = FunasrDialect()
+    dialect.decode_text('{"chunk_size":[5,5,5],"mode":"online","itn":true}')
+    (start, _) = dialect.decode_binary(b"\0\0\0\0")
+    assert (start.options.chunk_ms, start.options.itn) == (300, False)
+    dialect = FunasrDialect()
+    dialect.decode_text('{"mode":"2pass"}')
+    (start, _) = dialect.decode_binary(b"\0\0\0\0")
+    assert (start.options.chunk_ms, start.options.itn) == (None, True)
 
 
 # --- the course of an utterance
@@ -259,3 +276,11 @@ def test_arbitrary_fields_never_raise(fields):
     for message in messages:
         if isinstance(message, Invalid):
             assert len(told(dialect, ErrorSent(message.error))) >= 1
+
+
+def test_hot_words_that_cannot_be_taken_are_passed_over_in_silence():
+    dialect = FunasrDialect("2pass-online")
+    hotwords = json.dumps(json.dumps({"阿里": 20, "x" * 65: 1, "light": "heavy", "file:///etc/passwd": 1}))
+    assert dialect.decode_text('{"hotwords":' + hotwords + "}") == []
+    start, _ = dialect.decode_binary(b"\0" * 320)
+    assert start.options.hotwords == (Hotword("阿里", 20.0), Hotword("file:///etc/passwd"))

@@ -54,6 +54,39 @@ def test_a_first_pass_is_shown_and_the_second_replaces_it():
     assert texts(dialect, result("hello", final=True, pass_=2)) == [("2pass-offline", "hello")]
 
 
+def test_a_first_final_adds_its_marks_and_last_words_and_is_no_sentence():
+    dialect = talk()
+    assert texts(
+        dialect,
+        result("你好", stable=2),
+        result("你好，世界。", final=True),
+        result("再", 1),
+        result("你好，世界！", final=True, pass_=2),
+    ) == [
+        ("2pass-online", "你好"),
+        ("2pass-online", "，世界。"),
+        ("2pass-offline", "你好，世界！"),
+        ("2pass-online", "再"),
+    ]
+
+
+def test_a_first_final_that_is_written_otherwise_waits_for_the_sentence():
+    dialect = talk()
+    assert texts(dialect, result("三百"), result("300元。", final=True), result("300元。", final=True, pass_=2)) == [
+        ("2pass-online", "三百"),
+        ("2pass-offline", "300元。"),
+    ]
+
+
+def test_online_the_first_final_is_the_sentence():
+    dialect = talk("online")
+    assert texts(dialect, result("今天", stable=2), result("今天，天气。", final=True), result("好", 1)) == [
+        ("2pass-online", "今天"),
+        ("2pass-online", "，天气。"),
+        ("2pass-online", "好"),
+    ]
+
+
 def test_a_first_pass_whose_second_never_comes_is_a_sentence_at_the_end():
     dialect = talk()
     told(dialect, result("hello", final=True))
@@ -150,6 +183,10 @@ def test_an_increment_never_takes_back(shown, text):
 def test_changed_marks_and_cases_are_not_said_again():
     assert remainder("hello world how", "Hello, world. How are you?") == " are you?"
     assert remainder("a long text", "short") == ""
+
+
+def test_what_was_masked_counts_as_said():
+    assert remainder("我有*个问题", "我有一个问题吗") == "吗"
 
 
 @pytest.mark.parametrize(

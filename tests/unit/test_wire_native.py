@@ -35,7 +35,7 @@ from streamscribe.core.messages import (
     Start,
     Update,
 )
-from streamscribe.core.options import EndpointOptions, Hotword, IgnoredHotword, Mode, SessionOptions
+from streamscribe.core.options import EndpointOptions, Hotword, IgnoredHotword, Latency, Mode, SessionOptions
 from streamscribe.core.results import Result, ResultType, Word
 from streamscribe.core.rules import RuleHit, RuleKind
 from streamscribe.wire.frames import pack_frame
@@ -70,7 +70,9 @@ def test_start_reads_every_option():
             "words": True,
             "itn": False,
             "punctuation": False,
-            "endpoint": {"silence_ms": 500, "max_segment_ms": 9000},
+            "endpoint": {"silence_ms": 500, "max_segment_ms": 9000, "min_speech_ms": 200},
+            "latency": "adaptive",
+            "chunk_ms": 300,
             "framing": "sequenced",
             "future": {"of": "the protocol"},
         }
@@ -85,7 +87,9 @@ def test_start_reads_every_option():
                 words=True,
                 itn=False,
                 punctuation=False,
-                endpoint=EndpointOptions(500, 9000),
+                endpoint=EndpointOptions(500, 9000, 200),
+                latency=Latency.ADAPTIVE,
+                chunk_ms=300,
                 sequenced=True,
             )
         )
@@ -141,6 +145,10 @@ def test_each_control_message_has_its_core_type(text, expected):
         ('{"type":"start","language":"klingon!"}', "language", True),
         ('{"type":"start","hotwords":5}', "hotwords", True),
         ('{"type":"start","endpoint":{"silence_ms":1}}', "endpoint.silence_ms", True),
+        ('{"type":"start","endpoint":{"min_speech_ms":1001}}', "endpoint.min_speech_ms", True),
+        ('{"type":"start","latency":"lowest"}', "latency", True),
+        ('{"type":"start","chunk_ms":59}', "chunk_ms", True),
+        ('{"type":"start","chunk_ms":6001}', "chunk_ms", True),
         ('{"type":"resume","session_id":"s"}', "resume_token", True),
         ('{"type":"resume","session_id":"s","resume_token":"t","last_acked_sequence":4294967296}',
          "last_acked_sequence", True),
@@ -219,14 +227,17 @@ def test_the_query_reads_every_option():
     params = {
         "tenant_id": "t", "token": "k", "mode": "2pass", "language": "auto", "hotwords": "", "sample_rate": "48000",
         "encoding": "pcm_f32le", "channels": "2", "words": "true", "itn": "0", "punctuation": "false",
-        "silence_ms": "300", "max_segment_ms": "5000", "framing": "sequenced",
+        "silence_ms": "300", "max_segment_ms": "5000", "min_speech_ms": "0", "latency": "low", "chunk_ms": "600",
+        "framing": "sequenced",
     }  # fmt: skip
     assert native_options_from_query(params) == SessionOptions(
         audio=AudioFormat(Encoding.PCM_F32, 48_000, 2),
         words=True,
         itn=False,
         punctuation=False,
-        endpoint=EndpointOptions(300, 5000),
+        endpoint=EndpointOptions(300, 5000, 0),
+        latency=Latency.LOW,
+        chunk_ms=600,
         sequenced=True,
     )
 
@@ -235,7 +246,8 @@ def test_the_query_reads_every_option():
     ("params", "field"),
     [({"rate": "fast"}, "audio.sample_rate"), ({"rate": "7999"}, "audio.sample_rate"), ({"words": "maybe"}, "words"),
      ({"mode": "x"}, "mode"), ({"language": "e n"}, "language"), ({"hotwords": "[x"}, "hotwords"),
-     ({"silence_ms": "99"}, "endpoint.silence_ms")],
+     ({"silence_ms": "99"}, "endpoint.silence_ms"), ({"min_speech_ms": "-1"}, "endpoint.min_speech_ms"),
+     ({"latency": "fast"}, "latency"), ({"chunk_ms": "many"}, "chunk_ms")],
 )  # fmt: skip
 def test_a_bad_query_parameter_names_the_field(params, field):
     with pytest.raises(BadRequest) as caught:
@@ -355,6 +367,15 @@ def test_result_is_encoded_as_documented():
         "words": [{"text": "你", "start_ms": 100, "end_ms": 400, "confidence": 0.5}], "confidence": 0.5,
         "is_final": True, "language": "zh", "trace_id": "t-1",
     }  # fmt: skip
+
+
+def test_what_was_heard_besides_words_is_encoded_where_there_is_any():
+    result = Result(
+        ResultType.FINAL, 2, 0, 1, 0, 0, "ha", 2, 0, 100, emotion="happy", events=("laughter",)
+    )  # fmt: skip
+    (text,) = dialect().encode(ResultSent(SESSION, TRACE, result))
+    told = json.loads(text)
+    assert (told["emotion"], told["events"]) == ("happy", ["laughter"])
 
 
 def test_connected_is_encoded_as_documented():

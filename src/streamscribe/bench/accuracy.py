@@ -24,6 +24,7 @@ from streamscribe.client.errors import ConnectionLost
 from streamscribe.client.local_server import LocalServer
 from streamscribe.client.native import NativeClient
 from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.options import Mode
 from streamscribe.core.script import join
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.settings import ModelSettings, Settings
@@ -104,7 +105,7 @@ async def _by_websocket(url: str, key: str | None, utterance: Utterance) -> str:
 
         tasks.create_task(send())
         async for message in client:
-            if isinstance(message, ResultMessage) and message.is_final:
+            if isinstance(message, ResultMessage) and message.is_final and message.pass_ == Mode.TWO_PASS.last_pass:
                 text = join(text, message.text)
     return text
 

@@ -12,6 +12,7 @@ import typer
 from streamscribe.cli.options import ConfigOption, JsonOption, require_models, settings_from
 from streamscribe.cli.output import Exit, complain, err, fail, first, out, print_json
 from streamscribe.cli.screen import TextScreen
+from streamscribe.core.options import Mode
 
 if TYPE_CHECKING:
     from streamscribe.wire.native_server import ServerWire
@@ -94,7 +95,7 @@ def _hear(clip: Clip, url: str, speed: float, *, quiet: bool) -> Heard:
 
     if not quiet:
         out.print(f"\n{clip.file.name}", style="bold", markup=False)
-    screen = _Counting(None if quiet else TextScreen())
+    screen = _Counting(None if quiet else TextScreen(Mode.TWO_PASS.last_pass))
     try:
         finals = asyncio.run(
             play(clip.file.absolute(), url, start=StartMessage(), key=None, speed=speed, screen=screen)

@@ -26,11 +26,15 @@ class JsonScreen:
 
 
 class TextScreen:
-    """Partials in grey, overwritten on a terminal and one a line elsewhere; finals with their time."""
+    """What may still change in grey, overwritten on a terminal and one a line elsewhere; last finals with their time.
 
-    def __init__(self) -> None:
+    Partials and finals of a pass before `last_pass` may change.
+    """
+
+    def __init__(self, last_pass: int) -> None:
+        self._last_pass = last_pass
         self._live = Live(console=out, refresh_per_second=12, transient=True) if out.is_terminal else None
-        self._partials: dict[int, Text] = {}
+        self._open: dict[int, Text] = {}
         if self._live:
             self._live.start()
 
@@ -40,17 +44,18 @@ class TextScreen:
 
         if not isinstance(message, ResultMessage):
             return
-        if message.is_final:
-            self._partials.pop(message.segment_id, None)
+        if not message.text or (message.is_final and message.pass_ >= self._last_pass):
+            self._open.pop(message.segment_id, None)
             if message.text:
                 out.print(Text.assemble((f"{_clock(message.start_ms)}  ", "dim"), message.text, *_channel(message)))
         else:
-            partial = Text(f"{_clock(message.start_ms)}  {message.text} …", style="dim italic")
-            self._partials[message.segment_id] = partial
+            text = message.text if message.is_final else f"{message.text} …"
+            line = Text(f"{_clock(message.start_ms)}  {text}", style="dim" if message.is_final else "dim italic")
+            self._open[message.segment_id] = line
             if self._live is None:
-                out.print(partial)
+                out.print(line)
         if self._live:
-            self._live.update(Text("\n").join(self._partials.values()))
+            self._live.update(Text("\n").join(self._open.values()))
 
     def close(self) -> None:
         """Takes what was unfinished off the screen."""

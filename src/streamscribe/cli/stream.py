@@ -60,7 +60,7 @@ def stream(
     except ValueError as error:
         fail(f"--url: {error}", Exit.USAGE)
     start = StartMessage(mode=mode, language=language, hotwords=hotword or [], words=words)
-    screen = JsonScreen() if json else TextScreen()
+    screen = JsonScreen() if json else TextScreen(mode.last_pass)
     try:
         finals = asyncio.run(play(file.absolute(), websocket, start=start, key=key, speed=speed, screen=screen))
     except* (ServerError, ConnectionLost) as errors:
@@ -102,7 +102,7 @@ class Screen(Protocol):
 async def play(
     file: Path, url: str, *, start: "StartMessage", key: str | None, speed: float, screen: Screen
 ) -> list["ResultMessage"]:
-    """Streams a file and shows every message; gives the finals.
+    """Streams a file and shows every message; gives the finals, of each segment that of its last pass.
 
     Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded; perhaps in a group.
     """
@@ -110,7 +110,7 @@ async def play(
     from streamscribe.client.native import NativeClient
     from streamscribe.wire.native_server import ResultMessage
 
-    finals: list[ResultMessage] = []
+    finals: dict[int, ResultMessage] = {}
     try:
         async with (
             NativeClient(url, key=key, start=start) as client,
@@ -132,7 +132,7 @@ async def play(
             async for message in client:
                 screen.show(message)
                 if isinstance(message, ResultMessage) and message.is_final:
-                    finals.append(message)
+                    finals[message.segment_id] = message
     finally:
         screen.close()
-    return finals
+    return list(finals.values())

@@ -16,12 +16,13 @@ from streamscribe.ports import Tenant
 
 
 class Finals:
-    """The finals of a file, in order, each once; the session's sink. At most `max_chars` wait to be taken."""
+    """The finals of a file's last pass, in order, each once; the session's sink. At most `max_chars` wait."""
 
-    def __init__(self, max_chars: int) -> None:
+    def __init__(self, max_chars: int, last_pass: int = 1) -> None:
         self.processed_ms = 0
         """So much of the audio is recognised."""
         self._max_chars = max_chars
+        self._last_pass = last_pass
         self._held: deque[Result] = deque()
         self._held_chars = 0
         self._changed = asyncio.Event()
@@ -29,14 +30,17 @@ class Finals:
         self._error: BaseException | None = None
 
     def send(self, message: ServerMessage) -> None:
-        """Takes a message of the session; one that is no final with text is not for a file's reader."""
+        """Takes a message of the session; one that is no last final with text is not for a file's reader."""
         if isinstance(message, Heartbeat):
             self.processed_ms = max(self.processed_ms, message.processed_ms)
-        if not isinstance(message, ResultSent) or not message.result.is_final or not message.result.text:
+        if not isinstance(message, ResultSent):
             return
-        self.processed_ms = max(self.processed_ms, message.result.end_ms)
-        self._held.append(message.result)
-        self._held_chars += len(message.result.text)
+        result = message.result
+        if not result.is_final or result.pass_ < self._last_pass or not result.text:
+            return
+        self.processed_ms = max(self.processed_ms, result.end_ms)
+        self._held.append(result)
+        self._held_chars += len(result.text)
         if self._held_chars > self._max_chars:
             self.fail(SlowReader())
         self._changed.set()
@@ -80,7 +84,7 @@ async def recognition(
     """
     async with decoding:
         first = await anext(decoding)
-        finals = Finals(max_unread_chars)
+        finals = Finals(max_unread_chars, options.mode.last_pass)
         live = hub.open(tenant, options, finals)
         feed = asyncio.create_task(_feed(live, first, decoding), name="file-feed")
         feed.add_done_callback(lambda task: _on_fed(task, finals))

@@ -6,13 +6,14 @@ import msgspec
 
 from streamscribe.core.audio import Encoding
 from streamscribe.core.errors import BadRequest
-from streamscribe.core.options import Mode
+from streamscribe.core.options import Latency, Mode
 
 _LANGUAGE = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]{2,8}){0,3}\Z")
 _PLACE = re.compile(r"(.*) - at `\$\.?(.*)`\Z", re.DOTALL)
 _CHOICES = {
     "mode": [mode.value for mode in Mode],
     "audio.encoding": [encoding.value for encoding in Encoding],
+    "latency": [latency.value for latency in Latency],
     "framing": ["plain", "sequenced"],
     "type": ["start", "flush", "update", "ping", "end", "resume"],
 }

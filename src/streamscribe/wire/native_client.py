@@ -9,7 +9,18 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from streamscribe.core.audio import Encoding
-from streamscribe.core.options import MAX_SEGMENT_MS, MAX_SILENCE_MS, MIN_SEGMENT_MS, MIN_SILENCE_MS, Mode
+from streamscribe.core.options import (
+    MAX_CHUNK_MS,
+    MAX_SEGMENT_MS,
+    MAX_SILENCE_MS,
+    MAX_SPEECH_MS,
+    MIN_CHUNK_MS,
+    MIN_SEGMENT_MS,
+    MIN_SILENCE_MS,
+    MIN_SPEECH_MS,
+    Latency,
+    Mode,
+)
 from streamscribe.wire.frames import MAX_SEQUENCE
 
 MAX_TEXT_BYTES = 64 * 2**10
@@ -20,6 +31,8 @@ MAX_MARKER_CHARS = 128
 Framing = Literal["plain", "sequenced"]
 SilenceMs = Annotated[int, Meta(ge=MIN_SILENCE_MS, le=MAX_SILENCE_MS)]
 SegmentMs = Annotated[int, Meta(ge=MIN_SEGMENT_MS, le=MAX_SEGMENT_MS)]
+SpeechMs = Annotated[int, Meta(ge=MIN_SPEECH_MS, le=MAX_SPEECH_MS)]
+ChunkMs = Annotated[int, Meta(ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)]
 
 
 class AudioFields(msgspec.Struct, frozen=True):
@@ -31,10 +44,11 @@ class AudioFields(msgspec.Struct, frozen=True):
 
 
 class EndpointFields(msgspec.Struct, frozen=True):
-    """The `endpoint` object of `start`: when speech counts as ended."""
+    """The `endpoint` object of `start`: what counts as speech, and when it as ended."""
 
     silence_ms: SilenceMs | None = None
     max_segment_ms: SegmentMs | None = None
+    min_speech_ms: SpeechMs | None = None
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -52,6 +66,8 @@ class StartMessage(_Message, frozen=True, tag="start"):
     itn: bool | UnsetType = UNSET
     punctuation: bool | UnsetType = UNSET
     endpoint: EndpointFields | UnsetType = UNSET
+    latency: Latency | UnsetType = UNSET
+    chunk_ms: ChunkMs | UnsetType | None = UNSET
     framing: Framing | UnsetType = UNSET
 
 

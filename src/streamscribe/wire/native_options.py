@@ -16,14 +16,14 @@ from streamscribe.wire.native_client import AudioFields, StartMessage
 
 T = TypeVar("T")
 
-_PLAIN_PARAMETERS = ("mode", "language", "hotwords", "words", "itn", "punctuation", "framing")
+_PLAIN_PARAMETERS = ("mode", "language", "hotwords", "words", "itn", "punctuation", "latency", "chunk_ms", "framing")
 _AUDIO_PARAMETERS = {
     "encoding": "encoding",
     "sample_rate": "sample_rate",
     "rate": "sample_rate",
     "channels": "channels",
 }
-_ENDPOINT_PARAMETERS = ("silence_ms", "max_segment_ms")
+_ENDPOINT_PARAMETERS = ("silence_ms", "max_segment_ms", "min_speech_ms")
 
 
 def native_options_from_query(params: Mapping[str, str]) -> SessionOptions:
@@ -49,7 +49,7 @@ def options_from_start(base: SessionOptions, start: StartMessage) -> SessionOpti
     language = _or(start.language, base.language)
     endpoint = base.endpoint
     if start.endpoint is not UNSET:
-        endpoint = EndpointOptions(start.endpoint.silence_ms, start.endpoint.max_segment_ms)
+        endpoint = EndpointOptions(**asdict(start.endpoint))
     hotwords = HotwordList(base.hotwords, base.ignored_hotwords)
     if start.hotwords is not UNSET:
         hotwords = read_hotwords(start.hotwords)
@@ -64,6 +64,8 @@ def options_from_start(base: SessionOptions, start: StartMessage) -> SessionOpti
         itn=_or(start.itn, base.itn),
         punctuation=_or(start.punctuation, base.punctuation),
         endpoint=endpoint,
+        latency=_or(start.latency, base.latency),
+        chunk_ms=_or(start.chunk_ms, base.chunk_ms),
         sequenced=base.sequenced if start.framing is UNSET else start.framing == "sequenced",
         live=mode is not Mode.OFFLINE,
     )

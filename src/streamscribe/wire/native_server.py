@@ -93,6 +93,8 @@ class ResultMessage(_Message, frozen=True, tag="result"):
     is_final: bool
     language: str | None
     trace_id: str
+    emotion: str | UnsetType = UNSET
+    events: list[str] | UnsetType = UNSET
 
 
 class IgnoredFields(msgspec.Struct, frozen=True):
@@ -304,4 +306,6 @@ def _result(message: ResultSent) -> ResultMessage:
         is_final=result.is_final,
         language=result.language,
         trace_id=str(message.trace_id),
+        emotion=result.emotion or UNSET,
+        events=list(result.events) or UNSET,
     )

@@ -9,7 +9,7 @@ export class Transcript {
     if (known && known.version >= result.version) return false;
     this.#segments.set(result.segment_id, {
       id: result.segment_id, version: result.version, text: result.text,
-      final: result.is_final, startMs: result.start_ms, endMs: result.end_ms,
+      final: result.is_final, first: result.is_final && result.pass === 1, startMs: result.start_ms, endMs: result.end_ms,
     });
     return true;
   }

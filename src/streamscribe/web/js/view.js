@@ -61,10 +61,11 @@ function row(segment) {
 
 function fill(item, segment) {
   item.className = segment.final ? 'final' : 'partial';
+  item.classList.toggle('first', segment.first); // a second pass will overwrite it
   item.dataset.version = segment.version;
   item.firstElementChild.textContent = clock(segment.startMs);
   item.lastElementChild.textContent = segment.text;
-  if (segment.final) $('said').textContent = segment.text;
+  if (segment.final && !segment.first) $('said').textContent = segment.text;
 }
 
 /** Draws what changed: one list item a segment, reused. The end stays in sight for who has not scrolled away. */

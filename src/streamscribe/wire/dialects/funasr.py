@@ -122,7 +122,8 @@ class FunasrDialect:
             language=self._config.language,
             hotwords=self._config.hotwords,
             words=mode is not Mode.ONLINE,
-            itn=self._config.itn and self._config.svs_itn,
+            itn=self._config.itn and self._config.svs_itn and mode is not Mode.ONLINE,  # whose increments stay as told
+            chunk_ms=self._config.chunk_ms,
             live=mode is not Mode.OFFLINE,
         )
         return [Start(options), *self._audio(head)]

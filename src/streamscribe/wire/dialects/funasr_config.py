@@ -8,12 +8,14 @@ import msgspec
 from streamscribe.core.audio import MAX_CLIENT_RATE, MIN_CLIENT_RATE, SAMPLE_RATE
 from streamscribe.core.errors import BadRequest, TooLarge
 from streamscribe.core.hotwords import read_hotwords
-from streamscribe.core.options import Hotword, Mode
+from streamscribe.core.options import MAX_CHUNK_MS, MIN_CHUNK_MS, Hotword, Mode
 from streamscribe.wire.fields import parse_language
 
 MAX_TEXT_BYTES = 64 * 2**10
 MAX_NAME_CHARS = 1024
 DEFAULT_WAV_NAME = "wav-default-id"
+
+CHUNK_UNIT_MS = 60
 
 _PCM_FORMATS = ("", "pcm", "wav")
 _OFFLINE_TYPO = "office"
@@ -33,6 +35,7 @@ class FunasrConfig:
     itn: bool = True
     svs_itn: bool = True
     language: str | None = None
+    chunk_ms: int | None = None
 
     @property
     def session_mode(self) -> Mode:
@@ -60,8 +63,9 @@ class Control:
 def read_control(text: str, config: FunasrConfig) -> Control:
     """Merges a text message into `config`. Raises BadRequest or TooLarge that names the field.
 
-    Fields without a meaning here (`chunk_size`, `chunk_interval`, the look-backs) are ignored in whatever form; an
-    unknown mode is read as the default with a warning; a field of null counts as absent.
+    Fields without a meaning here (`chunk_interval`, the look-backs) are ignored in whatever form, and so is a
+    `chunk_size` that names no chunk; an unknown mode is read as the default with a warning; a field of null counts as
+    absent.
     """
     fields = {name: value for name, value in _decode(text).items() if value is not None}
     changes: dict[str, Any] = {}
@@ -79,6 +83,8 @@ def read_control(text: str, config: FunasrConfig) -> Control:
         changes["hotwords"] = read_hotwords(fields["hotwords"]).accepted  # the protocol has no word for the others
     if "svs_lang" in fields:
         changes["language"] = parse_language(_short_text(fields, "svs_lang"), field="svs_lang")
+    if "chunk_size" in fields:
+        changes["chunk_ms"] = _chunk_ms(fields["chunk_size"])
     for name in ("itn", "svs_itn"):
         if name in fields:
             changes[name] = _flag(fields, name)
@@ -135,6 +141,16 @@ def _rate(value: object) -> int:
     if not MIN_CLIENT_RATE <= rate <= MAX_CLIENT_RATE:
         raise BadRequest(f"audio_fs must be {MIN_CLIENT_RATE} to {MAX_CLIENT_RATE}", field="audio_fs")
     return rate
+
+
+def _chunk_ms(value: object) -> int | None:
+    """The chunk of `[back, now, ahead]` in units of 60 ms, or of the same in a string; None for anything else."""
+    parts = value.strip("[] ").split(",") if isinstance(value, str) else value
+    try:
+        chunk_ms = CHUNK_UNIT_MS * int(parts[1]) if isinstance(parts, list) else 0
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return chunk_ms if MIN_CHUNK_MS <= chunk_ms <= MAX_CHUNK_MS else None
 
 
 def _flag(fields: dict[str, Any], name: str, *, default: bool = False) -> bool:

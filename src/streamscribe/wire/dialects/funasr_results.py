@@ -108,6 +108,8 @@ class Utterance:
         if result is None:
             return []
         stable = result.text if result.is_final else result.text[: result.stable_chars]
+        if result.is_final and not same_words(self._shown, stable):  # the sentence that replaces all will tell
+            return []
         growth = remainder(self._shown, stable)
         if not growth:
             return []
@@ -197,12 +199,26 @@ def remainder(shown: str, text: str) -> str:
     """
     if text.startswith(shown):
         return text[len(shown) :]
-    letters = sum(map(str.isalnum, shown))
+    letters = sum(map(_is_letter, shown))
     for at, char in enumerate(text):
         if letters == 0:
             return text[at:]
-        letters -= char.isalnum()
+        letters -= _is_letter(char)
     return ""
+
+
+def _is_letter(char: str) -> bool:
+    """Whether the character is a letter or a digit, or stands for one that is masked."""
+    return char.isalnum() or char == "*"
+
+
+def same_words(shown: str, text: str) -> bool:
+    """Whether `text` begins with the letters of `shown`, whatever its marks and capitals are."""
+    return _letters(text).startswith(_letters(shown))
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
 
 
 def separator(left: str, right: str) -> str:
