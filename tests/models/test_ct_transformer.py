@@ -101,6 +101,16 @@ def test_a_sentence_that_does_not_end_is_cut_at_a_comma():
     assert text.marks()[0] == Mark(100, "。")
 
 
+def test_a_window_is_bounded_where_there_is_no_mark_at_all():
+    text = Sentences("甲" * 3000)
+    sizes = []
+    while window := text.window():
+        sizes.append(len(window))
+        text.take(["_"] * len(window))
+    assert max(sizes) == 520
+    assert text.marks() == (Mark(3000, "。"),)
+
+
 @pytest.mark.parametrize(
     ("text", "mark", "last"),
     [

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from streamscribe.core.tokens import Mark
 
 STEP_WORDS = 20
-_LONG_WORDS = 200
-"""A sentence that grows longer is ended at a comma."""
+_LONG_WORDS, _LONGEST_WORDS = 200, 500
+"""A sentence that grows longer is ended at a comma; what grows still longer without one is no longer read from its
+beginning, which FunASR does at a cost that grows with the square."""
 
 _WORD = re.compile(r"(?:(?!\s)[\x00-\x7f])+|\S")
 _NONE, _COMMA, _STOP, _QUESTION = "_", "，", "。", "？"
@@ -57,6 +58,8 @@ class Sentences:
             comma = next((index for index in inner if marks[index] == _COMMA), None)
             if comma is not None:
                 self._marks += [*marks[:comma], _STOP]
+            elif len(marks) > _LONGEST_WORDS:
+                self._marks += marks[:_LONG_WORDS]
 
     def marks(self) -> tuple[Mark, ...]:
         """What the text is to be given, English marks behind English words; the last one ends a sentence."""
