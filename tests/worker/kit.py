@@ -1,16 +1,15 @@
 """A worker on the in-memory bus with the fake models, and the audio to feed it."""
 
 import asyncio
+import gc
 import random
 import threading
-import weakref
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 
@@ -33,12 +32,12 @@ from streamscribe.core.records import (
 )
 from streamscribe.core.results import Result
 from streamscribe.core.tokens import Mark, Token
-from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
+from streamscribe.models.fake.recognizer import FakeRecognizer
+from streamscribe.models.fake.streaming import FakeStreamingRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
 from streamscribe.models.pool import FirstPass, Models, Punctuation
 from streamscribe.models.ports import (
     ChunkRequest,
-    Frames,
     Heard,
     Hypothesis,
     Punctuator,
@@ -106,41 +105,21 @@ def fake_models(
     return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
 
 
-@dataclass
-class _Stream:
-    chunk_frames: int
-    rows: Frames = field(default_factory=lambda: np.zeros((0, 160), np.float32))
-    told: int = 0
-    ended: bool = False
-
-
-class FakeStreams:
-    """A streaming recogniser on the fake detector's frames: one token for each 400 ms of a stream that is not silent.
-
-    `chunks` and `ends` count what it was asked, `states` are those that are still alive. Raises for POISON.
-    """
-
-    chunk_choices_ms = (300, 600, 1200)
-    lookahead_ms = 0
+class HeardStreams(FakeStreamingRecognizer):
+    """The fake, which keeps what it was asked and, while the gate is shut, stands still in the step it is in."""
 
     def __init__(self, tail_padding_ms: int = 0) -> None:
+        super().__init__()
         self.tail_padding_ms = tail_padding_ms
-        self.chunks: list[ChunkRequest] = []
         self.opened: list[int] = []
-        self.states: weakref.WeakSet[object] = weakref.WeakSet()
+        self.chunks: list[ChunkRequest] = []
         self.gate = threading.Event()
         self.gate.set()
         self._entered = threading.Semaphore(0)
 
     def open(self, chunk_ms: int) -> Any:
-        assert chunk_ms in self.chunk_choices_ms
         self.opened.append(chunk_ms)
-        state = _State(_Stream(chunk_ms // 10))
-        self.states.add(state)
-        return state
-
-    def group(self, request: ChunkRequest) -> Hashable:
-        return (request.state.stream.chunk_frames, request.last)
+        return super().open(chunk_ms)
 
     def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
         self._entered.release()
@@ -148,63 +127,37 @@ class FakeStreams:
         assert len({id(request.state) for request in batch}) == len(batch)
         assert len({self.group(request) for request in batch}) == 1
         for request in batch:
-            stream = request.state.stream
-            assert not stream.ended
-            count = len(request.frames)
-            assert count <= stream.chunk_frames if request.last else count == stream.chunk_frames
-            rows = np.concatenate((stream.rows, request.frames))
-            pcm = (np.clip(rows, -1.0, 1.0 - 2**-15) * 32768).astype("<i2").tobytes()
-            if POISON in pcm:
-                raise ValueError("poisoned frames")
+            wanted = request.state.chunk_frames
+            assert len(request.frames) <= wanted if request.last else len(request.frames) == wanted
+        tokens = super().step(batch)
         self.chunks += batch
-        return [self._hear(request) for request in batch]
-
-    def _hear(self, request: ChunkRequest) -> tuple[Token, ...]:
-        stream = request.state.stream
-        stream.rows = np.concatenate((stream.rows, request.frames))
-        stream.ended = request.last
-        tokens = []
-        while len(stream.rows) >= 40 or (request.last and len(stream.rows)):
-            window, stream.rows = stream.rows[:40], stream.rows[40:]
-            start, stream.told = stream.told, stream.told + len(window)
-            if float(np.mean(window**2)) > 0.005**2:
-                text = f"w{crc32(np.ascontiguousarray(window).tobytes()):08x}"
-                tokens.append(Token(text, start * 160, stream.told * 160, 0.5))
-        return tuple(tokens)
-
-    def state_bytes(self, state: Any) -> int:
-        return int(state.stream.rows.nbytes)
-
-    def dump(self, state: Any) -> bytes:
-        raise NotImplementedError
-
-    def restore(self, data: bytes) -> Any:
-        raise NotImplementedError
+        return tokens
 
     @property
     def ends(self) -> int:
         """Streams that were ended."""
         return sum(request.last for request in self.chunks)
 
+    def alive(self) -> int:
+        """States that something still holds."""
+        kind = type(super().open(300))
+        gc.collect()
+        return sum(isinstance(thing, kind) for thing in gc.get_objects())
+
     async def entered(self) -> None:
         """Returns when one more step has begun."""
         await asyncio.to_thread(self._entered.acquire)
 
 
-@dataclass(eq=False)
-class _State:
-    stream: _Stream
-
-
 def two_pass_models(
-    streams: FakeStreams | None = None,
+    streams: HeardStreams | None = None,
     recognizer: SegmentRecognizer | None = None,
     *,
     policy: BatchPolicy | None = None,
     punctuator: Punctuator | None = None,
 ) -> Models:
     """The fakes with a first pass."""
-    streams = streams or FakeStreams()
+    streams = streams or HeardStreams()
     replica: Replica[ChunkRequest, tuple[Token, ...]] = Replica(
         "first_pass",
         streams.step,

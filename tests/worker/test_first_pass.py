@@ -20,8 +20,8 @@ from streamscribe.settings import WorkerSettings
 from tests.worker.kit import (
     OFFLINE,
     PACKETS,
-    FakeStreams,
     HeardRecognizer,
+    HeardStreams,
     Rig,
     random_sizes,
     rig,
@@ -35,6 +35,22 @@ from tests.worker.kit import (
 
 TWO_PASS = SessionOptions(mode=Mode.TWO_PASS)
 ONLINE = SessionOptions(mode=Mode.ONLINE)
+
+
+async def play(worker: Rig, name: str, audio: bytes, options: SessionOptions) -> None:
+    """A session of a live client: the next packet is sent when the chunks of the last one are answered and told."""
+    first_pass = worker.models.first_pass
+    assert first_pass is not None
+    await worker.open(name, options)
+    for at in range(0, len(audio), 3200):
+        await worker.send(name, audio[at : at + 3200])
+        await worker.heard(name)
+        for _ in range(3):
+            await asyncio.sleep(0)
+            while first_pass.replica.inflight:
+                await asyncio.sleep(0)
+    await worker.end(name)
+    await worker.over(name)
 
 
 def of_pass(results: Sequence[Result], pass_: int) -> list[Result]:
@@ -56,7 +72,7 @@ def check_law_3(results: Sequence[Result]) -> None:
 
 async def test_a_segment_gets_partials_then_the_final_of_each_pass() -> None:
     async with rig(two_pass_models()) as worker:
-        await worker.transcribe("s", speech(1, 3000, 1500), replace(TWO_PASS, words=True))
+        await play(worker, "s", speech(1, 3000, 1500), replace(TWO_PASS, words=True))
         results = worker.results("s")
         check_law_3(results)
         first, second = of_pass(results, 1), of_pass(results, 2)
@@ -90,7 +106,7 @@ async def test_law_4_packets_of_any_size_give_identical_finals_of_both_passes(op
 
 
 async def test_online_never_asks_the_second_pass_and_offline_never_the_first() -> None:
-    recognizer, streams = HeardRecognizer(), FakeStreams()
+    recognizer, streams = HeardRecognizer(), HeardStreams()
     async with rig(two_pass_models(streams, recognizer)) as worker:
         assert [final.pass_ for final in await worker.transcribe("online", speech(3, 1500, 900), ONLINE)] == [1, 1]
         assert recognizer.requests == []
@@ -137,7 +153,7 @@ async def test_the_last_segment_gets_both_finals_before_the_session_is_finished(
 
 
 async def test_flushed_comes_after_both_finals_even_of_voice_that_fills_no_block() -> None:
-    streams = FakeStreams()
+    streams = HeardStreams()
     async with rig(two_pass_models(streams)) as worker:
         await worker.open("s", TWO_PASS)
         await worker.send("s", voice(1033, 7))
@@ -164,7 +180,7 @@ async def test_voice_in_the_unfilled_block_of_a_flush_is_heard_before_it_is_answ
 
 
 async def test_a_first_pass_that_fails_leaves_the_text_to_the_second() -> None:
-    class Deaf(FakeStreams):
+    class Deaf(HeardStreams):
         def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
             raise ValueError("no")
 
@@ -197,7 +213,7 @@ async def test_law_8_a_poisoned_chunk_harms_no_other_session_in_its_step() -> No
 
 
 async def test_law_7_a_session_whose_chunks_wait_reads_no_more_and_loses_none() -> None:
-    streams = FakeStreams()
+    streams = HeardStreams()
     streams.gate.clear()
     audio = voice(20_000, 11) + silence(1500)
     async with rig(two_pass_models(streams), max_backlog_s=1) as worker:
@@ -217,7 +233,7 @@ async def test_law_7_a_session_whose_chunks_wait_reads_no_more_and_loses_none() 
 
 
 async def test_partials_that_are_overtaken_are_not_told() -> None:
-    streams = FakeStreams()
+    streams = HeardStreams()
     streams.gate.clear()
     async with rig(two_pass_models(streams)) as worker:
         await worker.open("s", ONLINE)
@@ -231,7 +247,7 @@ async def test_partials_that_are_overtaken_are_not_told() -> None:
 
 
 async def test_the_last_chunk_goes_before_the_chunks_of_others() -> None:
-    streams = FakeStreams()
+    streams = HeardStreams()
     async with rig(two_pass_models(streams, policy=BatchPolicy(max_batch_size=1))) as worker:
         for name in ("busy", "waiting", "closing"):
             await worker.open(name, ONLINE)
@@ -270,7 +286,7 @@ def is_partial(event: WorkerEvent) -> bool:
     ],
 )
 async def test_a_session_chooses_its_chunk(options: SessionOptions, chunk_ms: int) -> None:
-    streams = FakeStreams()
+    streams = HeardStreams()
     async with rig(two_pass_models(streams)) as worker:
         await worker.transcribe("s", speech(16, 2000), options)
         assert streams.opened == [chunk_ms]
@@ -278,7 +294,7 @@ async def test_a_session_chooses_its_chunk(options: SessionOptions, chunk_ms: in
 
 async def test_tail_padding_is_what_follows_and_silence_where_the_audio_ends() -> None:
     for audio in (silence(700) + voice(1000, 17) + silence(1500), silence(700) + voice(1000, 17)):
-        streams = FakeStreams(tail_padding_ms=500)
+        streams = HeardStreams(tail_padding_ms=500)
         async with rig(two_pass_models(streams)) as worker:
             await worker.transcribe("s", audio, replace(ONLINE, endpoint=EndpointOptions(silence_ms=400)))
             heard = [row for request in streams.chunks for row in request.frames]
@@ -292,7 +308,7 @@ async def test_voice_too_long_is_cut_where_it_is_quietest_and_no_audio_is_heard_
     audio = voice(8300, 18) + silence(300) + voice(4000, 19) + silence(1500)
     options = replace(TWO_PASS, endpoint=EndpointOptions(max_segment_ms=10_000))
     async with rig(two_pass_models(recognizer=recognizer)) as worker:
-        await worker.transcribe("s", audio, options)
+        await play(worker, "s", audio, options)
         first, second = of_pass(worker.results("s"), 1), of_pass(worker.results("s"), 2)
         assert 8300 <= second[0].end_ms <= 8600
         assert second[1].start_ms == second[0].end_ms
@@ -351,7 +367,8 @@ class _Commas:
 async def test_finals_of_both_passes_are_punctuated_and_partials_are_not() -> None:
     punctuator = _Commas()
     async with rig(two_pass_models(punctuator=punctuator)) as worker:
-        await worker.transcribe("s", speech(24, 2000), TWO_PASS)
+        await play(worker, "s", speech(24, 2000), TWO_PASS)
+        assert worker.partials("s")
         assert all(final.text.endswith(".") for final in worker.finals("s"))
         assert not any("." in partial.text for partial in worker.partials("s"))
         assert len(punctuator.texts) == 2
@@ -399,7 +416,7 @@ async def test_a_second_pass_that_hears_nobody_takes_the_first_text_back() -> No
 
 async def test_latency_is_measured_by_pass_and_a_segment_counts_once() -> None:
     async with rig(two_pass_models()) as worker:
-        await worker.transcribe("s", speech(28, 3000), TWO_PASS)
+        await play(worker, "s", speech(28, 3000), TWO_PASS)
         facts = worker.observer.of("final_sent")
         assert [(pass_, last) for _, _, pass_, last in facts] == [(1, False), (2, True)]
         assert len(worker.observer.of("first_partial_sent")) == 1
@@ -407,7 +424,7 @@ async def test_latency_is_measured_by_pass_and_a_segment_counts_once() -> None:
 
 async def test_two_hundred_sessions_of_which_half_leave_hear_what_each_hears_alone() -> None:
     rng = random.Random(1)
-    streams = FakeStreams()
+    streams = HeardStreams()
     audio = {
         f"s{seed}": speech(seed, *(rng.randrange(400, 2000, 10) for _ in range(rng.randrange(1, 3))), pause_ms=900)
         for seed in range(200)
@@ -451,12 +468,12 @@ async def alone(worker: Rig, name: str, audio: bytes) -> None:
         assert together == [result[3:6] for result in said(of_pass(once, pass_))]
 
 
-async def nothing_left(worker: Rig, streams: FakeStreams) -> None:
+async def nothing_left(worker: Rig, streams: HeardStreams) -> None:
     """Returns when all that ran for those who left has come back, and nothing holds a stream's state."""
     assert worker.models.first_pass is not None
     while worker.models.first_pass.replica.population or worker.models.first_pass.replica.inflight:
         await asyncio.sleep(0)
     await worker.transcribe("last", speech(999, 700), ONLINE)
     streams.chunks.clear()
-    while len(streams.states):
+    while streams.alive():
         await asyncio.sleep(0)
