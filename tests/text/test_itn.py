@@ -67,7 +67,7 @@ _PIECES = [*"零〇幺一二两三十百千万亿点分之半刻年后月日块�
 _ENGLISH = re.split(
     " ",
     "twenty five three thirty first second hundred thousand million point percent dollars cents and to past half "
-    "quarter p m am oh double april may of the in at a minus degrees people o'clock nineteen one - .",
+    "quarter p m am oh april may of the in at a minus degrees people o'clock nineteen one - .",
 )
 
 
@@ -100,6 +100,17 @@ def test_edits_are_in_order_and_overlap_nowhere(text: str) -> None:
     spans = [at for edit in edits for at in (edit.start, edit.end)]
     assert spans == sorted(spans)
     assert all(edit.start < edit.end and edit.text for edit in edits)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(_PIECES)).map("".join),
+    st.lists(st.sampled_from([spoken for spoken, _ in table("en")])).map(", ".join),
+)
+def test_what_is_written_once_is_written_for_good(chinese: str, english: str) -> None:
+    for text, language in ((chinese, "zh"), (english, "en")):
+        once = written(text, language)
+        assert written(once, language) == once
 
 
 def test_each_number_is_a_word_of_its_own() -> None:

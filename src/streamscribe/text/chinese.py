@@ -44,7 +44,10 @@ from streamscribe.text.timed import Edit
 
 _RUN = re.compile(NUMBER)
 _TWO_DIGITS = re.compile(f"{DIGIT}{{2}}")
+_UNREAD = re.compile(f"{NUMBER}{ANY}*")
+"""What is passed over where no rule fits."""
 _INTEGER = re.compile(f"{ANY}+")
+_ENDS_OF_NUMBERS = frozenset("0123456789%‰")
 _BEGIN = re.compile(f"[负{NUMERALS}]")
 
 Piece: TypeAlias = tuple[int, int, str | None]
@@ -123,7 +126,7 @@ _RULES = (
     _rule(f"{MINUS}{NUMBER}(?![楼层屏平场胜])", is_negative, _negative),
     # dates
     _rule(
-        "(?:十[一二]?|[一二三四五六七八九])(?=月(?!球|亮|饼|台|[一二三四五六七八九](?![日号十零])))",
+        "(?:十[一二]?|[一二三四五六七八九])(?=月(?!球|亮|饼|台|[一二三四五六七八九](?![日号十百千万亿零点])))",
         is_month,
     ),
     _rule(f"(?<=月){DIGIT}(?=日)|{PLACE}{{2}}(?=年代)|[零五六七八九][零五](?=后(?![面来天]))"),
@@ -165,7 +168,7 @@ def _edits(readable: str, text: str) -> Iterator[Edit]:
     while begin := _BEGIN.search(readable, at):
         found, at = _written(readable, begin.start())
         for start, stop, new in found:
-            glued = start == after_digits or text[max(0, start - 1) : start].isdecimal()
+            glued = start == after_digits or text[max(0, start - 1) : start] in _ENDS_OF_NUMBERS
             if new and new != text[start:stop] and not glued:
                 yield Edit(start, stop, new)
                 after_digits = stop
@@ -180,5 +183,5 @@ def _written(readable: str, at: int) -> tuple[list[Piece], int]:
         pieces = [*rule.write(match)]
         if all(new for _, _, new in pieces):
             return pieces, match.end()
-    run = _RUN.match(readable, at)
+    run = _UNREAD.match(readable, at)
     return [], run.end() if run else at + 1

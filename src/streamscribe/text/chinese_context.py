@@ -15,7 +15,7 @@ PLACE = "[零〇一二三四五六七八九幺]"
 """A digit that is read out by itself, as in a year or a telephone number."""
 NUMBER = f"{ANY}++(?:点{PLACE}++)?"
 _UP_TO = re.compile(f"{ANY}[到至]$")
-MINUS = "(?<![胜平正辜肩担背不抱自重亏有])负"
+MINUS = f"(?<![胜平正辜肩担背不抱自重亏有0-9%‰{NUMERALS}])负"
 
 NOON = "上午|下午|早上|早晨|晚上|凌晨|中午|傍晚|清晨|夜里|半夜|深夜|午夜|今早|今晚|明早|明晚|昨晚|当晚|当天|每晚|每早"
 _CUE = re.compile(

@@ -119,7 +119,7 @@ def _ordinal(clause: Clause, at: int) -> Found | None:
 def _amount(clause: Clause, at: int) -> Found | None:
     """A number, with what is counted where that changes how it is written."""
     read = cardinal(clause.words, at)
-    if read is None or clause.word(at - 1) in WORDS:
+    if read is None or _follows_number(clause, at):
         return None
     value, end = read
     if _shares_scale(clause, at, end):
@@ -141,6 +141,14 @@ def _amount(clause: Clause, at: int) -> Found | None:
         usual = (following in UNITS and value != 1) or clause.word(at - 1) in _LABELS or _ends_range(clause, at)
         return (at, end, written) if usual else None
     return (at, end, written) if clause.words[at] != "a" or end > at + 2 else None
+
+
+def _follows_number(clause: Clause, at: int) -> bool:
+    """Whether number words end right before: twenty twenty, five oh oh twenty."""
+    before = at - 1
+    while clause.word(before) in OH:
+        before -= 1
+    return clause.word(at - 1) in WORDS or (before < at - 1 and SMALL.get(clause.word(before), 10) < 10)
 
 
 def _shares_scale(clause: Clause, at: int, end: int) -> bool:
