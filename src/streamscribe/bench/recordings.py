@@ -25,10 +25,15 @@ class Recording:
 
 
 def recordings(kind: str = "plain") -> list[Recording]:
-    """The catalogue's recordings of one kind, in the order of their manifest."""
+    """The catalogue's recordings of one kind (`plain`, `paused`, `telephone`), in the order of their manifest."""
+    return [_read(file, text) for file, text in entries(kind)]
+
+
+def entries(kind: str) -> list[tuple[Path, str]]:
+    """File and text of each recording of one kind."""
     files = open_verified(RECORDINGS, Path())
-    entries = json.loads(files["manifest.json"].read_text(encoding="utf-8"))
-    return [_read(files[entry["file"]], entry["text"]) for entry in entries if entry["kind"] == kind]
+    manifest = json.loads(files["manifest.json"].read_text(encoding="utf-8"))
+    return [(files[entry["file"]], entry["text"]) for entry in manifest if entry["kind"] == kind]
 
 
 def _read(file: Path, text: str) -> Recording:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, JsonOption, require_models, settings_from
+from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, require_models, settings_from
 from streamscribe.cli.output import Exit, complain, err, fail, first, out, print_json
 from streamscribe.cli.screen import TextScreen
 from streamscribe.core.options import Mode
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 RECORDINGS = "demo-recordings"
 CLIPS = ("en/quick_brown_fox", "en/counting", "zh/nihao_shijie")
+TINY_CLIPS = 3
+"""So many of the recordings with a pause, which the small models' own synthesiser spoke."""
 MAX_ERROR_RATE = 0.2
 
 
@@ -52,6 +54,7 @@ def demo(
     speed: Annotated[
         float, typer.Option(min=0, help="Multiples of real time; 0 as fast as the server takes it.")
     ] = 1.0,
+    profile: ProfileOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -63,20 +66,24 @@ def demo(
 
     ```
     streamscribe demo
+    streamscribe demo --profile tiny
     streamscribe demo talk.mp3 --speed 2
     ```
     """
     from streamscribe.client.local_server import LocalServer
 
-    settings = settings_from(config, None)
+    settings = settings_from(config, None, model__profile=profile)
     for file in files or ():
         if not file.is_file():
             fail(f"{file}: no such file")
-    require_models(settings, *(() if files else (RECORDINGS,)))
-    clips = [Clip(file, None) for file in files or ()] or list(_clips(settings.model.dir.expanduser()))
+    tiny = settings.model.profile == "tiny"
+    require_models(settings, *(() if files or tiny else (RECORDINGS,)))
+    catalogues = _tiny_clips() if tiny else _clips(settings.model.dir.expanduser())
+    clips = [Clip(file, None) for file in files or ()] or list(catalogues)
+    arguments = [*(["--config", str(config)] if config else []), *(["--profile", profile] if profile else [])]
     with ExitStack() as stack:
         with err.status("starting the server"):
-            server = stack.enter_context(LocalServer(["--config", str(config)] if config else []))
+            server = stack.enter_context(LocalServer(arguments))
         if not json:
             out.print(f"server ready after {server.address.ready_s:.1f} s at {server.address.http}", style="bold")
         heard = [_hear(clip, server.address.websocket, speed, quiet=json) for clip in clips]
@@ -151,3 +158,10 @@ def _clips(directory: Path) -> Iterator[Clip]:
     files = open_verified(RECORDINGS, directory)
     for name in CLIPS:
         yield Clip(files[f"{name}.wav"], files[f"{name}.txt"].read_text(encoding="utf-8").strip())
+
+
+def _tiny_clips() -> Iterator[Clip]:
+    from streamscribe.bench.recordings import entries
+
+    for file, text in entries("paused")[:TINY_CLIPS]:
+        yield Clip(file, text)
