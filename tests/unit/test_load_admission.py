@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamscribe.core.admission import LoadAdmission, Shed
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
@@ -242,3 +244,41 @@ def test_the_hysteresis_holds_between_the_two_bounds():
     admission.release(2, 12.0)
     assert admission.admit(1, 12.0) is None
     gauge.check_integrity()
+
+
+@given(
+    fixed_s=st.floats(0, 0.5),
+    each_s=st.floats(0.001, 0.1),
+    sizes=st.lists(st.integers(1, 16), min_size=2, max_size=30).filter(lambda sizes: len(set(sizes)) > 1),
+)
+def test_the_utilisation_is_that_of_full_steps_whatever_the_sizes_of_those_seen(fixed_s, each_s, sizes):
+    gauge = LoadGauge(0.0)
+    gauge.add_voices(1000, 0.0)
+    for number, size in enumerate(sizes):
+        step = StepLoad(fixed_s + each_s * size, size, 0.6 * size, 0.6 * size, 16)
+        gauge.step("model", step, 0.1 + number / len(sizes))
+    chunks_per_s = sum(sizes) / 2
+    assert gauge.utilisation("model", 2.0) == pytest.approx(chunks_per_s * (fixed_s / 16 + each_s), rel=1e-6)
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.sampled_from(["come", "go", "step", "late", "ask"])), max_size=60))
+def test_any_history_leaves_figures_that_make_sense(events):
+    now, gauge = 0.0, LoadGauge(0.0)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    for pause_s, event in events:
+        now += pause_s
+        match event:
+            case "come":
+                before = gauge.voices
+                refused = admission.admit(2, now)
+                assert gauge.voices == before + (0 if refused else 2)
+                assert before or not refused
+            case "go" if gauge.voices:
+                admission.release(2, now)
+            case "step":
+                gauge.step("model", StepLoad(0.3, 2, 3.0, 1.5, 4), now - 0.5)
+            case "late":
+                gauge.lagged("model", pause_s, 3, now - 0.5)
+        assert 0 <= gauge.utilisation("model", now) < 1
+        assert 0 <= gauge.lag_p95_s("model", now) <= 3 * 1.25
+        gauge.check_integrity()
