@@ -16,12 +16,22 @@ from streamscribe.core.messages import (
     Ping,
     ResultSent,
     Resumed,
+    RuleHitsSent,
     Start,
     Update,
 )
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import AudioChunk, Failed, Finished, Progress, SessionAbandoned, SessionOpened
+from streamscribe.core.records import (
+    AudioChunk,
+    Failed,
+    Finished,
+    Progress,
+    RulesHit,
+    SessionAbandoned,
+    SessionOpened,
+)
 from streamscribe.core.results import Result
+from streamscribe.core.rules import RuleHit, RuleKind
 from streamscribe.core.session_io import (
     ConnectionLost,
     ConnectionResumed,
@@ -57,12 +67,19 @@ class Client:
         self.segments: dict[int, Result] = {}
         self.finals: list[tuple[int, int]] = []
         self.history: list[tuple[int, int | None, dict[int, Result]]] = []
+        self.texts_with_hits: set[str] = set()
+        self.hits: RuleHitsSent | None = None
 
     def receive(self, message: object) -> None:
         if isinstance(message, Ack):
             self.last_ack = message.sequence
+        hits, self.hits = self.hits, message if isinstance(message, RuleHitsSent) else None
+        if hits is not None:
+            assert isinstance(message, ResultSent)
+            assert (hits.segment_id, hits.hits[0].phrase) == (message.result.segment_id, message.result.text)
         if isinstance(message, ResultSent):
             result = message.result
+            assert (hits is not None) == (result.is_final and result.text in self.texts_with_hits)
             known = self.segments.get(result.segment_id)
             assert known is None or result.version > known.version
             self.segments[result.segment_id] = result
@@ -211,8 +228,14 @@ class SessionMachine(RuleBasedStateMachine):
         return bool(self.audio) and not self.worker_done and not self.released
 
     @precondition(working)
-    @rule(segment=st.integers(0, 4), pass_=st.sampled_from([1, 2]), final=st.booleans(), again=st.booleans())
-    def worker_recognises(self, segment: int, pass_: int, final: bool, again: bool) -> None:
+    @rule(
+        segment=st.integers(0, 4),
+        pass_=st.sampled_from([1, 2]),
+        final=st.booleans(),
+        again=st.booleans(),
+        hits=st.booleans(),
+    )
+    def worker_recognises(self, segment: int, pass_: int, final: bool, again: bool, hits: bool) -> None:
         self.worker_version += 1
         newest = max((result.version for result in self.reference.values()), default=0)
         version = newest if again else self.worker_version
@@ -223,6 +246,12 @@ class SessionMachine(RuleBasedStateMachine):
         )
         fresh = not again
         allowed = known is None or not known.is_final or (final and pass_ > known.pass_)
+        if final and hits:
+            text = event.result.text
+            found = (RuleHit("rule", RuleKind.PRODUCT, text, 0, 1),)
+            assert self.handle(RulesHit(SESSION, segment, segment % 2, found)) == []
+            if fresh and allowed:
+                self.client.texts_with_hits.add(text)
         if fresh and allowed:
             self.reference[segment] = event.result
         effects = self.handle(event)

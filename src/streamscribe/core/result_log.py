@@ -50,11 +50,14 @@ class ResultLog:
 
     def add(self, result: Result) -> bool:
         """Takes a result that is new, and tells whether it was: not an old version, nor a second final."""
+        hits = None
+        if result.is_final:
+            hits, self._expected = self._expected, None
         if result.version <= self._last_version or not self._may_follow(result):
             return False
         self._last_version = result.version
         if result.is_final:
-            self._keep(result)
+            self._keep(result, hits)
         else:
             self._partials.pop(result.segment_id, None)
             self._partials[result.segment_id] = result
@@ -63,7 +66,7 @@ class ResultLog:
         return True
 
     def expect(self, hits: RulesHit) -> None:
-        """The final that comes next, if it is of this segment, has these hits: both are kept together."""
+        """The final that comes next, if it is new and of this segment, has these hits: both are kept together."""
         self._expected = hits
 
     def hits_of(self, result: Result) -> RulesHit | None:
@@ -75,7 +78,7 @@ class ResultLog:
             return result.is_final and result.pass_ > self._final_pass[result.segment_id]
         return result.segment_id > self._closed_up_to
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: Result, hits: RulesHit | None) -> None:
         self._partials.pop(result.segment_id, None)
         self._final_pass[result.segment_id] = result.pass_
         if len(self._final_pass) > _REMEMBERED_FINALS:
@@ -83,7 +86,6 @@ class ResultLog:
             del self._final_pass[oldest]
             self._closed_up_to = max(self._closed_up_to, oldest)
         size_bytes = size_of(result)
-        hits, self._expected = self._expected, None
         if hits is not None and hits.segment_id == result.segment_id:
             self._hits[result.version] = hits
             size_bytes += _HIT_BYTES * len(hits.hits)
