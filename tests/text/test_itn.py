@@ -141,3 +141,16 @@ def _read(value: int) -> str:
 @pytest.mark.parametrize("text", ["十百", "百千", "二百三十三百", "万", "七八百", "一千二百三四", "亿万"])
 def test_what_is_no_number_stays(text: str) -> None:
     assert in_digits(text) == text
+
+
+@pytest.mark.parametrize(
+    "piece", ["一", "十", "一亿", "一加", "一点", "百分之", "one hundred and ", "a hundred ", "to five "]
+)
+def test_no_text_is_too_long(piece: str) -> None:
+    for language in LANGUAGES:
+        assert written(piece * 2000, language)
+
+
+def test_very_large_numbers_are_written_out() -> None:
+    assert written("三亿五千万五", "zh") == "350005000"
+    assert "e" not in written("幺百亿零万幺", "zh")

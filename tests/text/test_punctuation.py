@@ -87,6 +87,7 @@ def test_a_word_of_a_leading_mark_goes_with_it() -> None:
         ("“yes.” he may march in august", "“Yes.” He may march in august"),
         ("in april i go", "In April I go"),
         ("23 people came. all left", "23 people came. All left"),
+        ("she said no. then he left", "She said no. Then he left"),
         ("an i-beam", "An i-beam"),
         ("at http://a.b it is :)", "At http://a.b it is:)"),
     ],

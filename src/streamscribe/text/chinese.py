@@ -140,7 +140,7 @@ _RULES = (
     _rule(f"{PLACE}++(?:点{PLACE}++){{2,}}", write=_dotted),
     _rule(f"{PLACE}{{3,}}+(?![十百千两点])", is_read_out),
     _rule(f"{NUMBER}比{NUMBER}|(?<=等于|大于|小于){NUMBER}"),
-    _rule(f"{NUMBER}(?:(?:加|减|乘以?|除以){NUMBER})+(?=等于|大于|小于)"),
+    _rule(f"{NUMBER}(?:(?:加|减|乘以?|除以){NUMBER}){{1,9}}(?=等于|大于|小于)"),
     # measures
     _rule(f"{NUMBER}块{DIGIT}毛(?:{DIGIT}(?!{ANY}))?|{NUMBER}块{DIGIT}(?!十|{COUNTED})|{ANY}++毛{DIGIT}(?!{ANY})"),
     _rule(f"{NUMBER}元{DIGIT}角(?:{DIGIT}(?=分))?"),
@@ -178,7 +178,10 @@ def _written(readable: str, at: int) -> tuple[list[Piece], int]:
     """What the first rule that fits writes at `at`, and where to go on."""
     for rule in _RULES:
         match = rule.pattern.match(readable, at)
-        if match is None or not rule.fits(readable[max(0, at - 8) : at], match[0], readable[match.end() :][:8]):
+        if match is None:
+            continue
+        end = match.end()
+        if not rule.fits(readable[max(0, at - 8) : at], match[0], readable[end : end + 8]):
             continue
         pieces = [*rule.write(match)]
         if all(new for _, _, new in pieces):

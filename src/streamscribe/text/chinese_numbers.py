@@ -39,8 +39,8 @@ def _with_units(text: str) -> str | None:
         if hundred_millions >= 10_000 and hundred_millions % 10_000 == 0 and not ten_thousands:
             return f"{hundred_millions // 10_000}万亿"
         return (f"{hundred_millions}亿" if hundred_millions else "") + (f"{ten_thousands}万" if ten_thousands else "")
-    if text[-2:-1] == "万" and rest % 1000 == 0:  # 三万五
-        return f"{value / 10_000:g}万"
+    if text[-2:-1] == "万" and rest % 1000 == 0 and value < 10**8:  # 三万五
+        return f"{value // 10_000}.{rest // 1000}万"
     return str(value)
 
 

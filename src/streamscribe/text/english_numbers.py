@@ -75,16 +75,19 @@ def cardinal(words: Words, at: int) -> Read | None:
 
 def ordinal(words: Words, at: int) -> Read | None:
     """Third, twenty first, one hundred and tenth."""
-    word, following = words[at], words[at + 1] if at + 1 < len(words) else ""
+    if words[at] in SMALL and words[at + 1 : at + 2] == ["hundred"]:
+        rest = _ordinal_below_hundred(words, at + (3 if words[at + 2 : at + 3] == ["and"] else 2))
+        return (SMALL[words[at]] * 100 + rest[0], rest[1]) if rest else None
+    return _ordinal_below_hundred(words, at)
+
+
+def _ordinal_below_hundred(words: Words, at: int) -> Read | None:
+    word, following = " ".join(words[at : at + 1]), " ".join(words[at + 1 : at + 2])
     if word in ORDINALS:
         return ORDINALS[word], at + 1
     if word in TENS and ORDINALS.get(following, 10) < 10:
         return TENS[word] + ORDINALS[following], at + 2
-    if word not in SMALL or following != "hundred":
-        return None
-    end = at + (3 if words[at + 2 : at + 3] == ["and"] else 2)
-    rest = ordinal(words, end) if end < len(words) else None
-    return (SMALL[word] * 100 + rest[0], rest[1]) if rest else None
+    return None
 
 
 def digits(words: Words, at: int) -> tuple[str, int]:
