@@ -1,5 +1,6 @@
 """Hot words by sound: what is written, what is left alone, what becomes of times, and what it costs."""
 
+import json
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -109,6 +110,17 @@ def test_homophones_of_hot_words_are_found_far_more_often() -> None:
         before += phrase in text
         after += phrase in corrected(text, *HUNDRED)
     assert after - before >= 0.8 * len(phrases)
+
+
+def test_rare_names_in_what_a_model_heard_are_written_and_nothing_else_changes() -> None:
+    clips = json.loads((DATA / "tiny/hotwords.json").read_text())
+    plain = json.loads((DATA / "tiny/manifest.json").read_text())
+    names = [clip["name"] for clip in clips]
+    heard = [clip for clip in clips if clip["name"] not in clip["text"]]
+    right = [clip for clip in heard if corrected(clip["text"], *names) == clip["text_with_name"]]
+    assert (len(clips), len(heard)) == (40, 40)
+    assert len(right) >= 0.9 * len(heard)
+    assert [clip["text"] for clip in plain if corrected(clip["text"], *names) != clip["text"]] == []
 
 
 def test_a_weight_makes_up_for_a_sound_that_is_only_near() -> None:
