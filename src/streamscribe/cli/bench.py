@@ -106,6 +106,23 @@ def streams(
 
 
 @app.command()
+def text(json: JsonOption = False, check: CheckOption = False) -> None:
+    """Whether numbers are written as the tables say, and what it costs to finish a text.
+
+    Examples:
+
+    ```
+    streamscribe bench text --check
+    ```
+    """
+    from streamscribe.bench import text_rules as bench
+
+    with err.status("finishing texts"):
+        report = bench.run()
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
 def silence(
     minutes: Annotated[float, typer.Option(min=1, max=230, help="Minutes of silence before the speech.")] = 10,
     profile: ProfileOption = None,
