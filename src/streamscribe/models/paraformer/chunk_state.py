@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.models.fbank import MELS
-from streamscribe.models.lfr import STACKED
+from streamscribe.models.lfr import STACKED, STRIDE
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES
-from streamscribe.models.ports import Frames
+from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Frames
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,10 +20,11 @@ LOOK_BACK_ROWS = 5
 LOOK_AHEAD_ROWS = 5
 """Rows before and behind a chunk that the encoder reads with it."""
 
+ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
 OVERLAP_ROWS = LOOK_BACK_ROWS + LOOK_AHEAD_ROWS
 
 _MAGIC = b"SPO1"
-_HEADER = struct.Struct("<4sHQQff")
+_HEADER = struct.Struct("<4sHIQff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class StreamState:
         if len(data) != _HEADER.size + 4 * sum(counts):
             raise BadRequest("this is no state of a stream of this model: it has another size")
         magic, chunk_rows, rows, spoken_until, weight, middle = _HEADER.unpack_from(data)
-        if magic != _MAGIC or chunk_rows not in chunk_choices:
+        if magic != _MAGIC or chunk_rows not in chunk_choices or spoken_until > (rows + 1) * ROW_SAMPLES:
             raise BadRequest("this is no state of a stream of this model")
         values = np.frombuffer(data, "<f4", offset=_HEADER.size).astype(np.float32)
         if not (np.isfinite(values).all() and math.isfinite(weight) and math.isfinite(middle)):

@@ -16,21 +16,27 @@ from streamscribe.models.fbank import MELS
 from streamscribe.models.lfr import STRIDE, Rows, check_frontend
 from streamscribe.models.paraformer.chunk_decoder import ChunkDecoder, Said
 from streamscribe.models.paraformer.chunk_encoder import ChunkEncoder
-from streamscribe.models.paraformer.chunk_state import LOOK_AHEAD_ROWS, LOOK_BACK_ROWS, OVERLAP_ROWS, Sizes, StreamState
+from streamscribe.models.paraformer.chunk_state import (
+    LOOK_AHEAD_ROWS,
+    LOOK_BACK_ROWS,
+    OVERLAP_ROWS,
+    ROW_SAMPLES,
+    Sizes,
+    StreamState,
+)
 from streamscribe.models.paraformer.cif import Fired, integrate
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
 
 Floats = npt.NDArray[np.float32]
 
-_ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
-_ROW_MS = 1000 * _ROW_SAMPLES // SAMPLE_RATE
+_ROW_MS = 1000 * ROW_SAMPLES // SAMPLE_RATE
 _CHUNK_ROWS = (5, 10, 20)
 
-_ROW_CENTRE_SAMPLES = (FRAME_SAMPLES - _ROW_SAMPLES) // 2
+_ROW_CENTRE_SAMPLES = (FRAME_SAMPLES - ROW_SAMPLES) // 2
 """A row hears around the middle of its fourth frame; so far behind its beginning on the 60 ms grid does it begin."""
 
-_HALF_TOKEN_SAMPLES = 2 * _ROW_SAMPLES
+_HALF_TOKEN_SAMPLES = 2 * ROW_SAMPLES
 """A token is told to last from 120 ms before the middle of its weight to 120 ms after it."""
 
 
@@ -50,6 +56,8 @@ class OnnxStreamingParaformer:
     """Hears streams as FunASR does with chunks of [5, n, 5] rows and no look-back; not thread-safe.
 
     A stream's last chunk, however short, shares the step of whole ones, and its rows have no context behind them.
+    With int8 graphs, which round by the largest value of a whole batch, equal streams are heard alike but for the
+    confidences and what is as likely as another token.
     """
 
     def __init__(self, files: Mapping[str, Path], *, threads: int = 1) -> None:
@@ -81,8 +89,8 @@ class OnnxStreamingParaformer:
 
     @property
     def tail_padding_ms(self) -> int:
-        """What the model needs behind the last sound."""
-        return 0
+        """120 ms, as measured on 200 clips cut tight to speech: more does not save more last tokens."""
+        return 120
 
     def open(self, chunk_ms: int) -> StreamState:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""
@@ -183,7 +191,7 @@ class OnnxStreamingParaformer:
             text = self._vocabulary[place]
             if text in _NO_TEXT:
                 continue
-            middle = round(row * _ROW_SAMPLES) + _ROW_CENTRE_SAMPLES
+            middle = round(row * ROW_SAMPLES) + _ROW_CENTRE_SAMPLES
             start = min(max(until, middle - _HALF_TOKEN_SAMPLES), end)
             until = min(max(start, middle + _HALF_TOKEN_SAMPLES), end)
             tokens.append(Token(text, start, until, confidence))
