@@ -75,12 +75,9 @@ class Final:
 
 
 def finals_of(messages: Iterable[ServerWire]) -> list[Final]:
-    """The finals among the messages, in order."""
-    return [
-        Final(m.segment_id, m.pass_, m.text, m.start_ms, m.end_ms)
-        for m in messages
-        if isinstance(m, ResultMessage) and m.is_final
-    ]
+    """The finals among the messages, in order: of each segment that of its last pass."""
+    finals = {m.segment_id: m for m in messages if isinstance(m, ResultMessage) and m.is_final}
+    return [Final(m.segment_id, m.pass_, m.text, m.start_ms, m.end_ms) for m in finals.values()]
 
 
 async def session(

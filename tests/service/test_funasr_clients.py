@@ -68,7 +68,10 @@ async def test_each_client_shows_the_whole_text_once(name: str, fake_server: Run
     for url in urls(fake_server):
         client = MODELS[name](SPOKEN)
         await converse(client, url)
-        assert client.shown == expected
+        if "online" in name and "c#" not in name:  # whose increments stay as they were, before capitals
+            assert client.shown.lower() == expected.lower()
+        else:
+            assert client.shown == expected
         assert [m["is_final"] for m in client.answers if not m.get("is_end")].count(True) == 1
 
 
@@ -86,7 +89,8 @@ async def test_the_cpp_client_is_told_all_before_it_closes(fake_server: RunningS
         client = clients.Cpp2Pass(mode, SPOKEN)
         await converse(client, urls(fake_server)[0])
         kind = {"2pass": "2pass-offline", "online": "2pass-online", "offline": "offline"}[mode]
-        assert "".join(m["text"] for m in client.answers if m["mode"] == kind) == expected
+        text = "".join(m["text"] for m in client.answers if m["mode"] == kind)
+        assert (text.lower() if mode == "online" else text) == (expected.lower() if mode == "online" else expected)
 
 
 async def test_many_files_on_one_connection_get_an_answer_each(fake_server: RunningServer, expected: str) -> None:
