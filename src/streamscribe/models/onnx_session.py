@@ -7,6 +7,7 @@ import onnx
 import onnxruntime as ort
 
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.models.int8_weights import sign_weights, signed_is_faster
 
 
 def read_graph(files: Mapping[str, Path], name: str = "model") -> onnx.ModelProto:
@@ -19,6 +20,8 @@ def read_graph(files: Mapping[str, Path], name: str = "model") -> onnx.ModelProt
 
 def open_session(model: onnx.ModelProto, *, threads: int) -> ort.InferenceSession:
     """Makes the graph ready to run; takes its weights over, so that a large model is not in memory three times."""
+    if signed_is_faster():
+        sign_weights(model)
     graph = model.SerializeToString()
     model.Clear()
     options = ort.SessionOptions()
