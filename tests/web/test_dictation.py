@@ -249,4 +249,4 @@ async def test_the_last_words_before_stop_are_kept(page: Opened, speech: Path) -
     await expect(page[".partial"]).to_be_visible(timeout=PATIENCE_MS)
     partial = await page[".partial > span"].inner_text()
     await page.stop()
-    assert (await page.finals())[-1].startswith(partial)
+    assert (await page.finals())[-1].lower().startswith(partial.lower())  # a final begins with a capital
