@@ -1,7 +1,7 @@
 """Building FunASR's streaming Paraformer from a local model directory: no hub, no remote code, no pickled objects."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,26 +43,31 @@ def load_streaming(files: Mapping[str, Path], device: torch.device) -> Streaming
 
     Raises ModelUnavailable for a model of another class and for weights that do not fit.
     """
-    import_funasr(*_MODULES)
-    from funasr.register import tables
-
     config = yaml.safe_load(files["config.yaml"].read_text(encoding="utf-8"))
-    if config.get("model") != "ParaformerStreaming":
-        raise ModelUnavailable(f"a streaming Paraformer is needed, not {config.get('model')!r}")
     tokens = tuple(json.loads(files["tokens.json"].read_text(encoding="utf-8")))
-    check_frontend(config)
-    model = tables.model_classes["ParaformerStreaming"](
-        **{**config, **config["model_conf"]},
-        input_size=STACKED * MELS,
-        vocab_size=len(tokens),
-        token_list=tokens,
-    )
+    model = build_streaming(config, tokens)
     load_weights(model, files["model.pt"])
     model.to(device).eval()
     _check(model)
     unknown = {index for index, token in enumerate(tokens) if token == "<unk>"}
     silent = frozenset((model.blank_id, model.sos, model.eos, *unknown))
     return StreamingModules(model.encoder, model.predictor, model.decoder, tokens, silent)
+
+
+def build_streaming(config: Mapping[str, Any], tokens: Sequence[str]) -> Any:
+    """FunASR's model of a `config.yaml`, with fresh weights; raises ModelUnavailable for one of another class."""
+    if config.get("model") != "ParaformerStreaming":
+        raise ModelUnavailable(f"a streaming Paraformer is needed, not {config.get('model')!r}")
+    check_frontend(config)
+    import_funasr(*_MODULES)
+    from funasr.register import tables
+
+    return tables.model_classes["ParaformerStreaming"](
+        **{**config, **config["model_conf"]},
+        input_size=STACKED * MELS,
+        vocab_size=len(tokens),
+        token_list=tokens,
+    )
 
 
 def load_weights(model: nn.Module, file: Path) -> None:
