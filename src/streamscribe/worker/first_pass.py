@@ -38,9 +38,10 @@ class _End:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """The next frames of a stream; the last chunk has `end`."""
+    """The next frames of a stream, and the sample after the last one that they hear; the last chunk has `end`."""
 
     frames: Frames
+    heard: int
     end: _End | None = None
 
 
@@ -119,7 +120,8 @@ class FirstPass:
         """Feeds the chunks that are full now; waits while too many wait."""
         for run in self._open.values():
             while run.segment.track.known_frames >= run.fed + run.chunk_frames:
-                await run.chunks.put(_Chunk(self._next(run)))
+                frames = self._next(run)
+                await run.chunks.put(_Chunk(frames, run.fed * FRAME_SHIFT_SAMPLES))
 
     async def closed(self, segment: Segment, closed: SegmentClosed) -> None:
         """Feeds what is left of the segment."""
@@ -128,9 +130,9 @@ class FirstPass:
         end = _End(closed, self._line.join())
         rest = await self._rest(run, closed)
         while len(rest) > run.chunk_frames:
-            await run.chunks.put(_Chunk(rest[: run.chunk_frames]))
+            await run.chunks.put(_Chunk(rest[: run.chunk_frames], closed.end))
             rest = rest[run.chunk_frames :]
-        await run.chunks.put(_Chunk(rest, end))
+        await run.chunks.put(_Chunk(rest, closed.end, end))
 
     def _chunk_ms(self) -> int:
         options, adaptive = self._options, self._tools.chunk
@@ -192,17 +194,17 @@ class FirstPass:
         )
         run.take(tokens)
         if not last and run.tokens and run.chunks.empty():
-            self._tell(run)
+            self._tell(run, chunk.heard)
 
-    def _tell(self, run: _Run) -> None:
-        """A partial: all text is settled but what lies where the segment may yet be cut."""
+    def _tell(self, run: _Run, heard_end: int) -> None:
+        """A partial of the audio up to `heard_end`: all text is settled but what lies where the segment may be cut."""
         segment = run.segment
         heard = self._hypothesis(run.text.text, run.text.words if self._options.words else (), run.tokens)
         shown = self._finisher.draft(heard.text, heard.language)
         self._teller.partial(
             segment,
             shown,
-            segment.audio_start + run.tokens[-1].end,
+            heard_end,
             heard,
             self._loop.time(),
             words=shown_words(heard.text, shown, words_of(heard, segment.audio_start)),
