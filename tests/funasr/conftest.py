@@ -102,7 +102,7 @@ def talkative_directory(streaming_directory, tmp_path_factory) -> Path:
     weights["predictor.cif_output.weight"] *= 0.1
     weights["predictor.cif_output.bias"].fill_(-0.5)
     output = weights["decoder.output_layer.weight"]
-    output.copy_(torch.randn(output.shape, generator=torch.Generator().manual_seed(0)))
+    output.copy_(0.3 * torch.randn(output.shape, generator=torch.Generator().manual_seed(0)))
     weights["decoder.output_layer.bias"][:3] = -100
     torch.save(weights, directory / "model.pt")
     return directory
