@@ -243,18 +243,6 @@ def test_an_empty_batch_is_nothing(engine):
     assert engine.step([]) == []
 
 
-def test_a_device_without_enough_memory_is_told_as_a_memory_error(engine):
-    import torch
-
-    from streamscribe.models.funasr_torch.device import memory_errors
-
-    for error in (torch.OutOfMemoryError("..."), RuntimeError("CUDA error: out of memory")):
-        with pytest.raises(MemoryError), memory_errors():
-            raise error
-    with pytest.raises(RuntimeError, match="shape"), memory_errors():
-        raise RuntimeError("shape mismatch")
-
-
 def test_weights_that_hold_more_than_tensors_or_do_not_fit_are_refused(talkative_directory, tmp_path):
     import torch
 

@@ -10,7 +10,7 @@ import torch
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, BadRequest, ModelUnavailable
 from streamscribe.core.options import Hotword
-from streamscribe.models.funasr_torch.device import memory_errors, open_device
+from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.packages import import_all_of_funasr
 from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
 from streamscribe.models.whisper.guards import is_silent
@@ -64,8 +64,7 @@ class AutoModelRecognizer:
         """One hypothesis a request, in order. Raises AudioTooLong for more than `max_samples`."""
         if any(len(request.samples) > _MAX_SAMPLES for request in batch):
             raise AudioTooLong("a segment is longer than 30 s")
-        with memory_errors():
-            return [self._recognize(request) for request in batch]
+        return [self._recognize(request) for request in batch]
 
     def _recognize(self, request: SegmentRequest) -> Hypothesis:
         if len(request.samples) < _LEAST_SAMPLES or is_silent(request.samples):

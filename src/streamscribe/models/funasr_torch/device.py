@@ -1,7 +1,4 @@
-"""Where tensors live and how running out of memory is told."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""Where tensors live and how many threads work on them."""
 
 import torch
 
@@ -20,16 +17,3 @@ def open_device(name: str, *, threads: int) -> torch.device:
         raise ModelUnavailable(f"there is no device {name!r} here") from error
     torch.set_num_threads(threads)
     return device
-
-
-@contextmanager
-def memory_errors() -> Iterator[None]:
-    """Raises MemoryError where PyTorch says in its own ways that there was not enough memory."""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise MemoryError("the device is out of memory") from error
-    except RuntimeError as error:
-        if "not enough memory" in str(error) or "out of memory" in str(error):
-            raise MemoryError("the device is out of memory") from error
-        raise

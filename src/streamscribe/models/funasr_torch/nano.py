@@ -13,7 +13,7 @@ from torch import Tensor
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
-from streamscribe.models.funasr_torch.device import memory_errors, open_device
+from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.nano_modules import load_nano
 from streamscribe.models.funasr_torch.nano_prompt import instruction, language_name
 from streamscribe.models.funasr_torch.watch import Watch
@@ -35,7 +35,7 @@ class FunAsrNano:
     """Encodes and decodes segments of up to 30 s; not thread-safe.
 
     The encoder computes in float32. Each step pads its batch and hides the padding, so that batch mates change no more
-    than rounding. Raises MemoryError from a step for which there was not enough memory.
+    than rounding.
     """
 
     def __init__(self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1) -> None:
@@ -44,7 +44,7 @@ class FunAsrNano:
         self._parts = load_nano(files, self._device)
         self._width = self._parts.language_model.get_input_embeddings().weight.shape[1]
         self._fbank = Fbank()
-        with torch.inference_mode(), memory_errors():
+        with torch.inference_mode():
             self._check_parity()
 
     @property
@@ -69,7 +69,7 @@ class FunAsrNano:
         encoded = [np.zeros((0, self._width), np.float32) for _ in batch]
         spoken = [index for index, rows in enumerate(batch) if len(rows)]
         if spoken:
-            with torch.inference_mode(), memory_errors():
+            with torch.inference_mode():
                 for index, rows in zip(spoken, self._encode([batch[index] for index in spoken]), strict=True):
                     encoded[index] = rows.float().cpu().numpy()
         return encoded
@@ -79,7 +79,7 @@ class FunAsrNano:
         hypotheses = [Hypothesis("", request.language, punctuated=True) for request, _ in batch]
         spoken = [index for index, (_, encoding) in enumerate(batch) if len(encoding)]
         if spoken:
-            with torch.inference_mode(), memory_errors():
+            with torch.inference_mode():
                 found = self._decode([batch[index] for index in spoken])
             for index, hypothesis in zip(spoken, found, strict=True):
                 hypotheses[index] = hypothesis

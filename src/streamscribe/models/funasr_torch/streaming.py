@@ -13,7 +13,7 @@ from streamscribe.core.errors import BadRequest
 from streamscribe.core.tokens import Token
 from streamscribe.models.fbank import MELS
 from streamscribe.models.funasr_torch import state as states
-from streamscribe.models.funasr_torch.device import memory_errors, open_device
+from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.load import load_streaming
 from streamscribe.models.funasr_torch.network import ChunkNetwork, Heard, Piece
 from streamscribe.models.funasr_torch.state import LOOK_AHEAD_ROWS, StreamState
@@ -52,7 +52,7 @@ class _Cut:
 class TorchStreamingParaformer:
     """Recognises streams as FunASR's `AutoModel.generate(cache=...)` does, token for token, with look-back 4 and 1.
 
-    Not thread-safe: one thread owns it. Raises MemoryError from a step for which there was not enough memory.
+    Not thread-safe: one thread owns it.
     """
 
     def __init__(self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1) -> None:
@@ -82,7 +82,7 @@ class TorchStreamingParaformer:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""
         if chunk_ms not in self.chunk_choices_ms:
             raise BadRequest(f"chunk_ms: {chunk_ms} is none of {self.chunk_choices_ms}", field="chunk_ms")
-        with torch.inference_mode(), memory_errors():
+        with torch.inference_mode():
             return StreamState(self._network.sizes, chunk_ms // _ROW_MS, self._device)
 
     def group(self, request: ChunkRequest) -> Hashable:
@@ -94,7 +94,7 @@ class TorchStreamingParaformer:
         """Advances each request's state by its frames; the tokens that came out of each, all of one group."""
         if not batch:
             return []
-        with torch.inference_mode(), memory_errors():
+        with torch.inference_mode():
             return self._step(batch)
 
     def _step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
@@ -134,7 +134,7 @@ class TorchStreamingParaformer:
 
     def restore(self, data: bytes) -> StreamState:
         """The state that `dump` wrote; raises BadRequest for anything else."""
-        with torch.inference_mode(), memory_errors():
+        with torch.inference_mode():
             return states.restore(data, self._network.sizes, _CHUNK_ROWS, self._device)
 
     def _tokens_of(self, cut: _Cut, heard: Sequence[Heard]) -> tuple[Token, ...]:
