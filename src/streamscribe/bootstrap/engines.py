@@ -81,7 +81,7 @@ class _Loader:
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
-        self._threads = settings.threads or os.cpu_count() or 1
+        self._threads = settings.threads or (1 if settings.profile == "tiny" else os.cpu_count() or 1)
 
     def whisper(self) -> Engines:
         """FSMN-VAD and Whisper."""

@@ -27,8 +27,9 @@ from streamscribe.models.replica import Replica, StepReport
 from streamscribe.observe.logs import get_logger
 from streamscribe.settings import ModelSettings
 
-VAD_WAIT_MS = 1.0
-"""A VAD step takes well under a millisecond: to wait longer for company would cost more than it saves."""
+VAD_WAIT_MS = 20.0
+"""Of a step's cost most is the same for one block and for many: with 100 streams, 20 ms take a fifth of the cores less
+than 5 ms do. A session alone does not wait."""
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")

@@ -28,4 +28,5 @@ def open_session(model: onnx.ModelProto, *, threads: int) -> ort.InferenceSessio
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # other models' threads need the cores
     return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
