@@ -113,7 +113,7 @@ class ModelSettings(_Section):
         default={}, description="Folders to take models from as they are, by id: fine-tuned ones; sums are not checked."
     )
     dir: Path = Field(default=Path("~/.local/share/streamscribe/models"), description="Where models are installed.")
-    threads: int = _bounded(0, 0, 256, "Threads of a model step; 0: all cores, or one for `tiny`, whose steps are too short.")
+    threads: int = _bounded(0, 0, 256, "Threads of a model step; 0: all cores, or one for the short steps of `tiny`.")
     compute_type: Literal["int8", "float32"] = Field(default="int8", description="Whisper's arithmetic.")
     max_batch_size: int = _bounded(8, 1, 256, "Segments in one model step.")
     max_chunk_batch_size: int = _bounded(64, 1, 1024, "Chunks of streams in one step of the first pass or the VAD.")
