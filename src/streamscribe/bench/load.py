@@ -24,6 +24,7 @@ _END = b'{"type":"end"}'
 _ACK = b'{"type":"ack","sequence":'
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x81, 0x82, 0x88, 0x89, 0x8A
 _CHUNK_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, 8 + CHUNK_BYTES)
+_PLAIN_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, CHUNK_BYTES)
 
 
 @dataclass(slots=True)
@@ -68,6 +69,10 @@ class LoadSession(asyncio.Protocol):
         self._unacked.append(perf_counter())
         self._write(_CHUNK_HEADER, struct.pack("!II", self._sequence, 0), audio)
         self._sequence += 1
+
+    def send_plain(self, audio: bytes) -> None:
+        """Sends one chunk of CHUNK_BYTES without a sequence, as the simplest clients do: no ack comes."""
+        self._write(_PLAIN_HEADER, audio)
 
     def end(self) -> None:
         """Sends no more; `closed` is set when the server has closed."""

@@ -56,7 +56,7 @@ class Speaker(LoadSession):
     def speak(self) -> None:
         """Sends the script's next chunk."""
         self._sent_at.append(perf_counter())
-        self.send(self.script.chunk(len(self._sent_at) - 1))
+        self.send_plain(self.script.chunk(len(self._sent_at) - 1))
 
     @property
     def said(self) -> str:

@@ -40,7 +40,6 @@ def run(*, sessions: int, seconds: float, mode: str, latency: str, sets: Sequenc
     start = json.dumps(
         {
             "type": "start",
-            "framing": "sequenced",
             "mode": mode,
             "latency": latency,
             "endpoint": {"silence_ms": SILENCE_MS},
