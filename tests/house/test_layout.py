@@ -10,9 +10,10 @@ SOURCES = sorted(p for folder in ("src", "tests", "tools") for p in (ROOT / fold
 SCRIPTS = sorted((ROOT / "src/streamscribe/web").rglob("*.js"))
 
 BANNED = {
-    "unpickling": r"\bimport (pickle|marshal|shelve)\b|allow_pickle=True|torch\.load\(|yaml\.load\(",
+    "unpickling": r"\bimport (pickle|marshal|shelve)\b|allow_pickle=True|weights_only=False|yaml\.load\("
+    r"|torch\.load\((?!.*\bweights_only=True\))",
     "a shell": r"shell=True|os\.system\(",
-    "remote code": r"trust_remote_code",
+    "remote code": r"trust_remote_code(?!=False\b)",
 }
 
 

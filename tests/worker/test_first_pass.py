@@ -1,7 +1,6 @@
 """Two passes: a streaming text at once, the second pass' text off the session's path."""
 
 import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,18 +11,15 @@ from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import InternalError
 from streamscribe.core.options import EndpointOptions, Latency, Mode, SessionOptions
 from streamscribe.core.records import Failed, Finished, Flushed, Recognised, SpeechStarted, WorkerEvent
-from streamscribe.core.results import Result
-from streamscribe.core.tokens import Mark, Token
-from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
-from streamscribe.models.ports import ChunkRequest, Hypothesis, SegmentRequest
+from streamscribe.core.tokens import Token
+from streamscribe.models.fake.recognizer import POISON
+from streamscribe.models.ports import ChunkRequest
 from streamscribe.settings import WorkerSettings
 from tests.worker.kit import (
     OFFLINE,
     PACKETS,
     HeardRecognizer,
     HeardStreams,
-    Rig,
-    random_sizes,
     rig,
     said,
     silence,
@@ -32,42 +28,7 @@ from tests.worker.kit import (
     two_pass_models,
     voice,
 )
-
-TWO_PASS = SessionOptions(mode=Mode.TWO_PASS)
-ONLINE = SessionOptions(mode=Mode.ONLINE)
-
-
-async def play(worker: Rig, name: str, audio: bytes, options: SessionOptions) -> None:
-    """A session of a live client: the next packet is sent when the chunks of the last one are answered and told."""
-    first_pass = worker.models.first_pass
-    assert first_pass is not None
-    await worker.open(name, options)
-    for at in range(0, len(audio), 3200):
-        await worker.send(name, audio[at : at + 3200])
-        await worker.heard(name)
-        for _ in range(3):
-            await asyncio.sleep(0)
-            while first_pass.replica.inflight:
-                await asyncio.sleep(0)
-    await worker.end(name)
-    await worker.over(name)
-
-
-def of_pass(results: Sequence[Result], pass_: int) -> list[Result]:
-    return [result for result in results if result.is_final and result.pass_ == pass_]
-
-
-def check_law_3(results: Sequence[Result]) -> None:
-    """Versions grow; finals of a pass in segment order; a second never before its first; no partial after a final."""
-    versions = [result.version for result in results]
-    assert versions == sorted(set(versions))
-    passes: dict[int, int] = {}
-    for result in results:
-        if result.is_final:
-            assert result.pass_ > passes.get(result.segment_id, 0)
-            passes[result.segment_id] = result.pass_
-        else:
-            assert result.segment_id not in passes
+from tests.worker.passes import ONLINE, TWO_PASS, check_law_3, of_pass, play
 
 
 async def test_a_segment_gets_partials_then_the_final_of_each_pass() -> None:
@@ -353,127 +314,9 @@ async def test_each_channel_streams_as_if_it_were_alone() -> None:
                 ]
 
 
-class _Commas:
-    """Puts a mark behind each text."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
-        self.texts += batch
-        return [(Mark(len(text), "."),) for text in batch]
-
-
-async def test_finals_of_both_passes_are_punctuated_and_partials_are_not() -> None:
-    punctuator = _Commas()
-    async with rig(two_pass_models(punctuator=punctuator)) as worker:
-        await play(worker, "s", speech(24, 2000), TWO_PASS)
-        assert worker.partials("s")
-        assert all(final.text.endswith(".") for final in worker.finals("s"))
-        assert not any("." in partial.text for partial in worker.partials("s"))
-        assert len(punctuator.texts) == 2
-        await worker.transcribe("bare", speech(24, 2000), replace(TWO_PASS, punctuation=False))
-        assert len(punctuator.texts) == 2
-
-
-class _Moody(FakeRecognizer):
-    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
-        return [
-            replace(heard, punctuated=True, emotion="happy", events=("laughter",)) for heard in super().recognize(batch)
-        ]
-
-
-async def test_what_a_model_hears_besides_words_reaches_the_result() -> None:
-    punctuator = _Commas()
-    async with rig(two_pass_models(recognizer=_Moody(), punctuator=punctuator)) as worker:
-        first, second = await worker.transcribe("s", speech(25, 2000), TWO_PASS)
-        assert (first.emotion, second.emotion, second.events) == (None, "happy", ("laughter",))
-        assert len(punctuator.texts) == 1  # the second pass writes its own marks
-
-
-class _NoMarks:
-    def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
-        raise ValueError("no marks")
-
-
-async def test_a_punctuator_that_fails_costs_only_the_marks() -> None:
-    async with rig(two_pass_models(punctuator=_NoMarks())) as worker:
-        assert all(final.text for final in await worker.transcribe("s", speech(26, 2000), TWO_PASS))
-
-
-class _Nobody(FakeRecognizer):
-    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
-        return [Hypothesis("")] * len(batch)
-
-
-async def test_a_second_pass_that_hears_nobody_takes_the_first_text_back() -> None:
-    async with rig(two_pass_models(recognizer=_Nobody())) as worker:
-        first, second = await worker.transcribe("s", speech(27, 2000), TWO_PASS)
-        assert first.text
-        assert (second.pass_, second.text) == (2, "")
-        assert worker.observer.of("segment_empty") == [("default",)]
-
-
 async def test_latency_is_measured_by_pass_and_a_segment_counts_once() -> None:
     async with rig(two_pass_models()) as worker:
         await play(worker, "s", speech(28, 3000), TWO_PASS)
         facts = worker.observer.of("final_sent")
         assert [(pass_, last) for _, _, pass_, last in facts] == [(1, False), (2, True)]
         assert len(worker.observer.of("first_partial_sent")) == 1
-
-
-async def test_two_hundred_sessions_of_which_half_leave_hear_what_each_hears_alone() -> None:
-    rng = random.Random(1)
-    streams = HeardStreams()
-    audio = {
-        f"s{seed}": speech(seed, *(rng.randrange(400, 2000, 10) for _ in range(rng.randrange(1, 3))), pause_ms=900)
-        for seed in range(200)
-    }
-    async with rig(two_pass_models(streams)) as worker:
-
-        async def client(name: str, seed: int) -> None:
-            rng = random.Random(seed)
-            await worker.open(name, SessionOptions(mode=rng.choice([Mode.ONLINE, Mode.TWO_PASS])))
-            leaves = len(audio[name]) if seed % 2 else rng.randrange(len(audio[name])) // 2 * 2
-            sizes = random_sizes(seed, 20_000)
-            at = 0
-            while at < leaves:
-                size = 2 * next(iter(sizes))
-                await worker.send(name, audio[name][at : min(at + size, leaves)], 100_000)
-                at += size
-                for _ in range(rng.randrange(3)):
-                    await asyncio.sleep(0)
-            if seed % 2:
-                await worker.end(name)
-                await worker.over(name)
-            else:
-                await worker.abandon(name)
-
-        await asyncio.gather(*(client(name, seed) for seed, name in enumerate(audio)))
-        worker.worker.check_integrity()
-        assert worker.worker.sessions == 0
-        for name in audio:
-            check_law_3(worker.results(name))
-        for name in random.Random(2).sample(sorted(audio), 40):
-            if int(name[1:]) % 2:
-                await alone(worker, name, audio[name])
-        await nothing_left(worker, streams)
-
-
-async def alone(worker: Rig, name: str, audio: bytes) -> None:
-    await worker.transcribe(f"alone-{name}", audio, TWO_PASS)
-    once = worker.results(f"alone-{name}")
-    for pass_ in {result.pass_ for result in worker.finals(name)}:
-        together = [result[3:6] for result in said(of_pass(worker.results(name), pass_))]
-        assert together == [result[3:6] for result in said(of_pass(once, pass_))]
-
-
-async def nothing_left(worker: Rig, streams: HeardStreams) -> None:
-    """Returns when all that ran for those who left has come back, and nothing holds a stream's state."""
-    assert worker.models.first_pass is not None
-    while worker.models.first_pass.replica.population or worker.models.first_pass.replica.inflight:
-        await asyncio.sleep(0)
-    await worker.transcribe("last", speech(999, 700), ONLINE)
-    streams.chunks.clear()
-    while streams.alive():
-        await asyncio.sleep(0)
