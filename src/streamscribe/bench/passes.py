@@ -1,7 +1,7 @@
 """What the two passes hear of short recordings, beside the second pass's engine alone on the same audio.
 
 Each recording is cut tight to its speech and sent as fast as the server takes it, with a second of silence behind it,
-which endpoints need. Whatever the platform loses against the bare engine (words at the edges, segments cut apart) shows.
+which endpoints need. What the platform loses against the bare engine (words at the edges, segments cut apart) shows.
 """
 
 import asyncio
