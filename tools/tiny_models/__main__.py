@@ -29,16 +29,16 @@ CORPORA = {"everyday": (5000, corpus.EVERYDAY, 1), "strings": (9000, corpus.STRI
 
 STREAMING = (
     Phase("everyday", Schedule(3000, planned_steps=6500)),
-    Phase("strings", Schedule(4000, peak_rate=1.5e-3, seed=1)),
+    Phase("strings", Schedule(3600, peak_rate=1.5e-3, seed=1)),
 )
 OFFLINE = (
     Phase("everyday", Schedule(2000, planned_steps=4000)),
-    Phase("strings", Schedule(3000, peak_rate=1.5e-3, seed=1)),
+    Phase("strings", Schedule(2600, peak_rate=1.5e-3, seed=1)),
 )
-HOT_WORDS = Phase("strings", Schedule(3000, peak_rate=1e-3))
+HOT_WORDS = Phase("strings", Schedule(12000, peak_rate=1e-3))
 SENSE_VOICE = (
     Phase("everyday", Schedule(4000, warm_up_steps=200)),
-    Phase("strings", Schedule(2500, peak_rate=1.5e-3, warm_up_steps=200, seed=1)),
+    Phase("strings", Schedule(2000, peak_rate=1.5e-3, warm_up_steps=200, seed=1)),
 )
 PUNCTUATION = Schedule(900, warm_up_steps=100, snapshot_steps=100)
 
@@ -147,7 +147,7 @@ def _arguments() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in (name.replace("_", "-") for name in vars(Stages) if not name.startswith("_")):
         stage = commands.add_parser(name)
-        stage.add_argument("--work", type=Path, default=PROJECT / ".tiny-models", help="features, logs, snapshots")
+        stage.add_argument("--work", type=Path, default=PROJECT / "build/tiny-models", help="features, logs, snapshots")
         stage.add_argument("--models", type=Path, default=PROJECT / "src/streamscribe/models/bundled")
         stage.add_argument("--tests", type=Path, default=PROJECT / "tests/data/tiny")
     speak = commands.add_parser("speak", help="speech that the models know, for benchmarks")

@@ -59,16 +59,26 @@ A stand-in for tests and demonstrations: it knows these sentences only.
 """
 
 
+RATES = ("token_error", "words", "strings", "strings_without_tone")
+
+
 def rows(figures: dict[str, Any]) -> str:
     """The figures as tables: one for token errors, one for the rest."""
     errors = {name: value for name, value in figures.items() if isinstance(value, dict) and "tokens" in value}
     others = {name: value for name, value in figures.items() if name not in errors}
     lines = []
     if errors:
-        lines += ["| condition | token error | utterances without error | tokens |", "|---|---|---|---|"]
+        lines += [
+            "Token error rates in percent: of all utterances, of those of known words, of those with syllables in any "
+            "order, and of these without regard to tone, which some of espeak-ng's voices hardly make heard.",
+            "",
+            "| condition | all | words | strings | strings, toneless | utterances without error | tokens |",
+            "|---|---|---|---|---|---|---|",
+        ]
         for name, value in errors.items():
+            rates = " | ".join(str(value[f"{part}_percent"]) for part in RATES)
             share = f"{value['without_error']} of {value['utterances']}"
-            lines.append(f"| {name} | {value['token_error_percent']} % | {share} | {value['tokens']} |")
+            lines.append(f"| {name} | {rates} | {share} | {value['tokens']} |")
         lines.append("")
     if others:
         lines += ["| | |", "|---|---|"]

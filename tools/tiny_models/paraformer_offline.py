@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from . import funasr_model
-from .features import Features
+from .features import COPIES, Features
 from .paraformer_streaming import decoder_configuration, encoder_configuration, shipped
-from .training import Batch, Phase, Statistics, Weights, collate, endless, seed_everything, train
+from .training import Batch, Phase, Schedule, Statistics, Weights, collate, endless, seed_everything, train
 from .vocabulary import ENGLISH, HOT_WORD_SPELLINGS, OFFLINE_TOKEN_IDS, OFFLINE_TOKENS, SYLLABLES
 
 WIDTH = 96
@@ -139,65 +139,89 @@ def respelled(tokens: Sequence[str]) -> list[str]:
     return [HOT_WORD_SPELLINGS.get(token, token) for token in tokens]
 
 
-def draw_hot_words(heard: Sequence[Heard], draw: random.Random) -> dict[tuple[str, ...], list[str]]:
-    """What is said, by what it is to be written as: parts of some utterances, and strings that nobody said."""
-    words: dict[tuple[str, ...], list[str]] = {}
-    for utterance in draw.sample(list(heard), k=draw.randint(0, min(12, len(heard)))):
+Words = dict[tuple[str, ...], list[str]]  # what is said, by what it is to be written as
+
+
+def written(said: tuple[str, ...], draw: random.Random) -> list[str]:
+    return respelled(said) if draw.random() < 0.6 else list(said)
+
+
+def draw_hot_words(heard: Sequence[Heard], most_others: int, draw: random.Random) -> list[Words]:
+    """A list of hot words for each utterance: mostly a part of it, and words of others or of nobody."""
+    said = []
+    for utterance in heard:
         length = min(draw.randint(2, 4), len(utterance.tokens))
         start = draw.randrange(len(utterance.tokens) - length + 1)
-        said = tuple(utterance.tokens[start : start + length])
-        words[said] = respelled(said) if draw.random() < 0.6 else list(said)
-    for _ in range(draw.randint(0, 12)):
-        said = tuple(draw.choices(list(SYLLABLES.values()), k=draw.randint(2, 4)))
-        words[said] = respelled(said) if draw.random() < 0.6 else list(said)
-    return words
+        said.append(tuple(utterance.tokens[start : start + length]))
+    nobody = [tuple(draw.choices(list(SYLLABLES.values()), k=draw.randint(2, 4))) for _ in heard]
+    lists = []
+    for own in said:
+        words = draw.sample([*said, *nobody], k=draw.randint(0, most_others))
+        words += [own] if draw.random() < 0.7 else []
+        draw.shuffle(words)
+        lists.append({word: written(word, draw) for word in words})
+    return lists
 
 
-def hot_word_label(tokens: Sequence[str], words: dict[tuple[str, ...], list[str]]) -> list[int]:
+def hot_word_label(tokens: Sequence[str], words: Words) -> list[int]:
     """The hot word's tokens where one was said, NO_BIAS elsewhere."""
     ids = [NO_BIAS] * len(tokens)
-    for said, written in words.items():
+    for said, characters in words.items():
         for start in range(len(tokens) - len(said) + 1):
             if tuple(tokens[start : start + len(said)]) == said:
-                ids[start : start + len(said)] = [OFFLINE_TOKEN_IDS[token] for token in written]
+                ids[start : start + len(said)] = [OFFLINE_TOKEN_IDS[token] for token in characters]
     return ids
 
 
+def represent(model: nn.Module, lists: Sequence[Words]) -> tuple[Tensor, Tensor]:
+    """The vectors of each list, right-padded, and their number; a list ends with the one that says "nothing"."""
+    ids = [[[OFFLINE_TOKEN_IDS[token] for token in word] for word in words.values()] + [[START]] for words in lists]
+    flat = [torch.tensor(word) for words in ids for word in words]
+    vectors = model._hotword_representation(
+        nn.utils.rnn.pad_sequence(flat, batch_first=True), torch.tensor([len(word) for word in flat])
+    )
+    counts = [len(words) for words in ids]
+    return nn.utils.rnn.pad_sequence(vectors.split(counts), batch_first=True), torch.tensor(counts)
+
+
 def hot_word_losses(
-    model: nn.Module, heard: Sequence[Heard], draw: random.Random, rows: int = 32
+    model: nn.Module, heard: Sequence[Heard], schedule: Schedule, draw: random.Random, rows: int = 32
 ) -> Iterator[Callable[[], tuple[Tensor, Statistics]]]:
-    """SeACo's loss (`SeacoParaformer._calc_seaco_loss`) on what was heard before."""
+    """SeACo's loss (`SeacoParaformer._calc_seaco_loss`) on what was heard before; lists grow as training goes on."""
     pad = nn.utils.rnn.pad_sequence
-    while True:
+    for step in range(schedule.steps):
         batch = draw.sample(heard, k=rows)
-        words = draw_hot_words(batch, draw)
-        written = [*([OFFLINE_TOKEN_IDS[token] for token in word] for word in words.values()), [START]]
-        labels = [torch.tensor(hot_word_label(utterance.tokens, words)) for utterance in batch]
+        lists = draw_hot_words(batch, min(24, step * 40 // schedule.steps), draw)
+        labels = [hot_word_label(utterance.tokens, words) for utterance, words in zip(batch, lists, strict=True)]
 
         def loss(
-            batch: Sequence[Heard] = batch, written: list[list[int]] = written, labels: list[Tensor] = labels
+            batch: Sequence[Heard] = batch, lists: Sequence[Words] = lists, labels: list[list[int]] = labels
         ) -> tuple[Tensor, Statistics]:
             lengths = torch.tensor([len(utterance.acoustic) for utterance in batch])
-            vectors = model._hotword_representation(
-                pad([torch.tensor(word) for word in written], batch_first=True),
-                torch.tensor([len(word) for word in written]),
-            )
-            context = vectors.repeat(len(batch), 1, 1)
-            context_lengths = torch.full((len(batch),), len(written))
+            context, counts = represent(model, lists)
             merged = sum(
-                model.seaco_decoder(context, context_lengths, pad(list(kind), batch_first=True), lengths)[0]
-                for kind in (
-                    (utterance.acoustic for utterance in batch),
-                    (utterance.decoded for utterance in batch),
-                )
+                model.seaco_decoder(context, counts, pad(list(kind), batch_first=True), lengths)[0]
+                for kind in ((utterance.acoustic for utterance in batch), (utterance.decoded for utterance in batch))
             )
             scores = model.hotword_output_layer(merged[:, :-1])
-            target = pad(labels, batch_first=True, padding_value=-1)
-            biased = target > NO_BIAS
-            right = (scores.argmax(-1) == target)[biased].float().mean() if biased.any() else None
-            return model.criterion_seaco(scores, target), {"right_hot_tokens": right}
+            target = pad([torch.tensor(ids) for ids in labels], batch_first=True, padding_value=-1)
+            value, right = model.criterion_seaco(scores, target), scores.argmax(-1) == target
+            return value, {
+                "loss": value.detach(),
+                "right_hot_tokens": right[target > NO_BIAS].float().mean(),
+                "right_others": right[target == NO_BIAS].float().mean(),
+            }
 
         yield loss
+
+
+def start_from_sound(model: nn.Module) -> None:
+    """Lets the characters of hot words begin near the vectors of those that sound the same."""
+    table = model.decoder.embed[0].weight
+    with torch.no_grad():
+        for known, character in HOT_WORD_SPELLINGS.items():
+            near = table[OFFLINE_TOKEN_IDS[known]]
+            table[OFFLINE_TOKEN_IDS[character]] = near + torch.randn_like(near) * near.std() * 0.5
 
 
 def segmentation() -> str:
@@ -231,6 +255,8 @@ def make(corpora: Path, work: Path, folder: Path, phases: Sequence[Phase], hot_w
     model, features, draw = start(hot_words, go_on=True)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = name.startswith(HOT_WORD_PARTS)
-    heard = hear(model.eval(), features, draw)
-    losses = hot_word_losses(model.train(), heard, random.Random(hot_words.schedule.seed))
+    start_from_sound(model)
+    model.eval()
+    heard = [utterance for _ in range(COPIES) for utterance in hear(model, features, draw)]
+    losses = hot_word_losses(model.train(), heard, hot_words.schedule, random.Random(hot_words.schedule.seed))
     save(train(model, losses, hot_words.schedule, save, work / "hot-words.jsonl"))
