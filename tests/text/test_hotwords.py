@@ -13,7 +13,7 @@ from streamscribe.core.options import MAX_HOTWORD_CHARS, MAX_HOTWORDS, Hotword
 from streamscribe.core.results import Word
 from streamscribe.text.chinese_hotwords import WORK, ChineseHotwords
 from streamscribe.text.english_hotwords import MAX_SAME_SOUND, MAX_WORDS, EnglishHotwords
-from streamscribe.text.hotwords import HotwordCorrector, HotwordIndex
+from streamscribe.text.hotwords import HotwordIndex
 from streamscribe.text.pipeline import FinishRequest
 from streamscribe.text.sound import readings
 from streamscribe.text.timed import TimedText, timed
@@ -22,7 +22,6 @@ from tests.text.kit import TEXT
 DATA = Path(__file__).parents[1] / "data"
 SENTENCES = (DATA / "everyday_sentences.txt").read_text().splitlines()
 HUNDRED = (DATA / "unrelated_hotwords.txt").read_text().split()
-CORRECTOR = HotwordCorrector()
 
 
 def language_of(text: str) -> str:
@@ -34,7 +33,7 @@ def listed(*phrases: str, weight: float = 1.0) -> tuple[Hotword, ...]:
 
 
 def corrected(text: str, *phrases: str, weight: float = 1.0) -> str:
-    return CORRECTOR.correct(TimedText(text), listed(*phrases, weight=weight), language_of(text)).text
+    return HotwordIndex(listed(*phrases, weight=weight)).correct(TimedText(text), language_of(text)).text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_of_hot_words_of_one_sound_the_surer_one_is_written() -> None:
 def test_law_5_each_character_keeps_its_times() -> None:
     text = "啊里爸爸 来了"
     words = tuple(Word(char, at * 100, at * 100 + 80, 0.5) for at, char in enumerate(text) if char != " ")
-    told = CORRECTOR.correct(timed(text, words), listed("阿里巴巴"), "zh")
+    told = HotwordIndex(listed("阿里巴巴")).correct(timed(text, words), "zh")
     assert [word.text for word in told.words] == list("阿里巴巴来了")
     assert [(word.start_ms, word.end_ms) for word in told.words] == [(word.start_ms, word.end_ms) for word in words]
 
@@ -153,7 +152,7 @@ def test_law_5_words_that_become_one_have_its_times() -> None:
         Word("I", 400, 500, 0.6),
         Word("see", 500, 600, 1.0),
     )
-    told = CORRECTOR.correct(timed("Comfy you I see", words), listed("ComfyUI"), "en")
+    told = HotwordIndex(listed("ComfyUI")).correct(timed("Comfy you I see", words), "en")
     assert [(word.text, word.start_ms, word.end_ms) for word in told.words] == [("ComfyUI", 0, 500), ("see", 500, 600)]
 
 
@@ -188,15 +187,15 @@ def test_edits_do_not_overlap_and_correcting_again_changes_nothing(text: str, ho
     edits = HotwordIndex(hotwords).edits(text, "zh")
     assert all(one.end <= other.start for one, other in pairwise(edits))
     assert all(edit.start < edit.end for edit in edits)
-    once = CORRECTOR.correct(TimedText(text), hotwords, "zh")
-    assert CORRECTOR.correct(once, hotwords, "zh") == once
+    once = HotwordIndex(hotwords).correct(TimedText(text), "zh")
+    assert HotwordIndex(hotwords).correct(once, "zh") == once
 
 
 @settings(deadline=None)
 @given(TEXTS, LISTS)
 def test_law_5_words_tell_the_text_after_a_correction(text: str, hotwords: tuple[Hotword, ...]) -> None:
     words = tuple(Word(char, at, at + 1, 1.0) for at, char in enumerate(text) if not char.isspace())
-    told = CORRECTOR.correct(timed(text, words), hotwords, "zh")
+    told = HotwordIndex(hotwords).correct(timed(text, words), "zh")
     assert "".join("".join(word.text.split()) for word in told.words) == "".join(told.text.split())
     starts = [word.start_ms for word in told.words]
     assert starts == sorted(starts)

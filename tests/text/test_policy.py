@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamscribe.core.ids import TenantId
 from streamscribe.core.results import Word
 from streamscribe.core.rules import Rule, RuleHit, RuleKind, TextPolicy
 from streamscribe.text.compiled import Compiled
 from streamscribe.text.phrases import Found, PhraseFinder, fold, leftmost_longest
-from streamscribe.text.pipeline import Finished, FinishRequest
+from streamscribe.text.pipeline import Finished, FinishRequest, TextPipeline
 from streamscribe.text.redaction import MASK, Redactor
 from streamscribe.text.spoken_digits import DIGIT_CHARS
 from streamscribe.text.timed import shown_words
@@ -181,13 +182,13 @@ def test_a_hit_does_not_tell_what_is_redacted() -> None:
 )
 def test_drafts_are_masked_and_hold_back_what_may_become_a_listed_word(text: str, expected: str) -> None:
     policy = TextPolicy(redact=("张三", "张三丰", "Bob"), redact_digits=True)
-    assert TEXT.draft(text, "en" if text.isascii() else "zh", policy) == expected
+    assert TEXT.draft(text, "en" if text.isascii() else "zh", TEXT.policy(policy)) == expected
 
 
 def test_the_words_of_a_draft_are_masked_with_it() -> None:
     words = (Word("卡", 0, 100, 1.0), Word("號", 100, 200, 1.0), Word("6", 200, 300, 1.0), Word("张", 300, 400, 1.0))
     text = "卡號6张"
-    draft = TEXT.draft(text, "zh", TextPolicy(redact=("张三",), redact_digits=True))
+    draft = TEXT.draft(text, "zh", TEXT.policy(TextPolicy(redact=("张三",), redact_digits=True)))
     told = shown_words(text, draft, words)
     assert [(word.text, word.start_ms) for word in told] == [("卡", 0), ("号", 100), ("*", 200)]
     assert shown_words("other", "other", words) == ()
@@ -225,7 +226,19 @@ def test_what_was_made_of_a_list_is_kept_within_bounds() -> None:
     made: list[str] = []
     cache = Compiled(lambda text: made.append(text) or text.upper(), len, max_entries=2, max_chars=6)
     for text in ("ab", "ab", "cd", "ab", "ef", "ab", "cd", "too long", "too long"):
-        assert cache.of(text) == text.upper()
+        assert cache.of(None, text) == text.upper()
         cache.check_integrity()
     assert made == ["ab", "cd", "ef", "cd", "too long", "too long"]
     assert len(cache) == 2
+
+
+def test_law_9_what_was_made_for_one_tenant_serves_no_other() -> None:
+    made: list[str] = []
+    cache = Compiled(lambda text: made.append(text) or text.upper(), len)
+    for tenant in ("one", "other", "one"):
+        assert cache.of(TenantId(tenant), "ab") == "AB"
+    assert made == ["ab", "ab"]
+    pipeline = TextPipeline()
+    one, other, again = (pipeline.policy(DIGITS, TenantId(tenant)) for tenant in ("one", "other", "one"))
+    assert one is again
+    assert one is not other

@@ -31,6 +31,7 @@ from streamscribe.core.records import (
     WorkerEvent,
 )
 from streamscribe.core.results import Result
+from streamscribe.core.rules import NO_POLICY, TextPolicy
 from streamscribe.core.tokens import Mark, Token
 from streamscribe.models.fake.recognizer import FakeRecognizer
 from streamscribe.models.fake.streaming import FakeStreamingRecognizer
@@ -246,12 +247,10 @@ class Rig:
         self._next[name] += 1
         return self._next[name] - 1
 
-    async def open(self, name: str, options: SessionOptions | None = None) -> None:
-        await self.bus.publish(
-            SessionOpened(
-                SessionId(name), self.index(name), TenantId("default"), TraceId("t"), options or SessionOptions()
-            )
-        )
+    async def open(self, name: str, options: SessionOptions | None = None, policy: TextPolicy = NO_POLICY) -> None:
+        tenant, trace = TenantId("default"), TraceId("t")
+        options = options or SessionOptions()
+        await self.bus.publish(SessionOpened(SessionId(name), self.index(name), tenant, trace, options, policy))
 
     async def send(self, name: str, data: bytes, sizes: int | Iterable[int] = 1600) -> None:
         for packet in packets(data, sizes):

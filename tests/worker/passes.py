@@ -5,17 +5,18 @@ from collections.abc import Sequence
 
 from streamscribe.core.options import Mode, SessionOptions
 from streamscribe.core.results import Result
+from streamscribe.core.rules import NO_POLICY, TextPolicy
 from tests.worker.kit import Rig
 
 TWO_PASS = SessionOptions(mode=Mode.TWO_PASS)
 ONLINE = SessionOptions(mode=Mode.ONLINE)
 
 
-async def play(worker: Rig, name: str, audio: bytes, options: SessionOptions) -> None:
+async def play(worker: Rig, name: str, audio: bytes, options: SessionOptions, policy: TextPolicy = NO_POLICY) -> None:
     """A session of a live client: the next packet is sent when the chunks of the last one are answered and told."""
     first_pass = worker.models.first_pass
     assert first_pass is not None
-    await worker.open(name, options)
+    await worker.open(name, options, policy)
     for at in range(0, len(audio), 3200):
         await worker.send(name, audio[at : at + 3200])
         await worker.heard(name)

@@ -1,11 +1,16 @@
 """What becomes of a first text: marks, moods, and the second pass' word for it."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import pytest
+
+from streamscribe.core.rules import TextPolicy
 from streamscribe.core.tokens import Mark
 from streamscribe.models.fake.recognizer import FakeRecognizer
 from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.text.policy import PolicyIndex
 from tests.worker.kit import rig, speech, two_pass_models
 from tests.worker.passes import TWO_PASS, play
 
@@ -69,3 +74,25 @@ async def test_a_second_pass_that_hears_nobody_takes_the_first_text_back() -> No
         assert first.text
         assert (second.pass_, second.text) == (2, "")
         assert worker.observer.of("segment_empty") == [("default",)]
+
+
+async def test_a_policy_is_compiled_off_the_event_loop_and_masks_partials_and_finals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[threading.Thread] = []
+    build: Callable[..., None] = PolicyIndex.__init__
+
+    def noted(index: PolicyIndex, *parts: object) -> None:
+        threads.append(threading.current_thread())
+        build(index, *parts)
+
+    monkeypatch.setattr(PolicyIndex, "__init__", noted)
+    policy = TextPolicy(redact=("pugeri",))
+    async with rig(two_pass_models()) as worker:
+        await play(worker, "s", speech(24, 2000), TWO_PASS, policy)
+        await play(worker, "t", speech(24, 2000), TWO_PASS, policy)
+        assert any("******" in partial.text for partial in worker.partials("s"))
+        assert all("******" in final.text for final in worker.finals("t"))
+        assert not any("puge" in result.text for name in "st" for result in worker.results(name))
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
+from streamscribe.core.ids import TenantId
 from streamscribe.core.lru import Lru
 
 Source = TypeVar("Source", bound=Hashable)
@@ -15,7 +16,10 @@ MAX_CHARS = 2_000_000
 
 
 class Compiled(Generic[Source, Made]):
-    """Calls `make` once for each list, as long as it is among those used last. Safe to use from many threads."""
+    """Calls `make` once for each list of a tenant, as long as it is among those used last.
+
+    What was made for one tenant serves no other (law 9), though their lists be equal. Safe to use from many threads.
+    """
 
     def __init__(
         self,
@@ -27,25 +31,26 @@ class Compiled(Generic[Source, Made]):
     ) -> None:
         self._make = make
         self._chars = chars
-        self._books: Lru[Source] = Lru(max_entries, max_chars)
-        self._held: dict[Source, Made] = {}
+        self._books: Lru[tuple[TenantId | None, Source]] = Lru(max_entries, max_chars)
+        self._held: dict[tuple[TenantId | None, Source], Made] = {}
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def of(self, source: Source) -> Made:
-        """What was made of the list; one too large to be kept is made each time."""
+    def of(self, tenant_id: TenantId | None, source: Source) -> Made:
+        """What was made of the tenant's list; one too large to be kept is made each time."""
+        key = tenant_id, source
         with self._lock:
-            if self._books.get(source):
-                return self._held[source]
+            if self._books.get(key):
+                return self._held[key]
         made = self._make(source)
         with self._lock:
-            evicted = self._books.put(source, self._chars(source))
+            evicted = self._books.put(key, self._chars(source))
             if evicted is not None:
-                for key in evicted:
-                    del self._held[key]
-                self._held[source] = made
+                for old in evicted:
+                    del self._held[old]
+                self._held[key] = made
         return made
 
     def check_integrity(self) -> None:

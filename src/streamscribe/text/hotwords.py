@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from streamscribe.core.options import Hotword
 from streamscribe.text.candidates import Candidate, choose, rewrite
 from streamscribe.text.chinese_hotwords import ChineseHotwords
-from streamscribe.text.compiled import Compiled
 from streamscribe.text.english_hotwords import EnglishHotwords
 from streamscribe.text.phrases import Found, PhraseFinder
 from streamscribe.text.script import is_chinese
@@ -25,6 +24,15 @@ class HotwordIndex:
         wanted = [hotword for hotword in hotwords if hotword.weight > 0]
         self._chinese = ChineseHotwords(wanted)
         self._english = EnglishHotwords(wanted)
+
+    def correct(self, text: TimedText, language: str | None) -> TimedText:
+        """The text with its hot words as the list writes them; corrected again, it stays as it is."""
+        for _ in range(_MAX_ROUNDS if self._phrases else 0):
+            edits = self.edits(text.text, language)
+            if not edits:
+                break
+            text = text.edited(edits)
+        return text
 
     def find(self, text: str) -> list[Found]:
         """Where the text has hot words as they are, whatever their case; not one inside another."""
@@ -55,36 +63,6 @@ class HotwordIndex:
                 yield Candidate(one.start, one.end, 0.0, rewrite(text, one.start, one.end, phrase))
 
 
-class HotwordCorrector:
-    """Corrects finals by their session's hot words; lists are compiled once, and those used last are kept."""
-
-    def __init__(self) -> None:
-        self._indexes = Compiled(HotwordIndex, _chars)
-
-    def warm_up(self) -> None:
-        """Loads the dictionaries of words and of readings."""
-        self.correct(TimedText("一下"), (Hotword("异夏"),), "zh")
-
-    def correct(self, text: TimedText, hotwords: tuple[Hotword, ...], language: str | None) -> TimedText:
-        """The text with its hot words as the list writes them; corrected again, it stays as it is."""
-        if not hotwords:
-            return text
-        index = self._indexes.of(hotwords)
-        for _ in range(_MAX_ROUNDS):
-            edits = index.edits(text.text, language)
-            if not edits:
-                break
-            text = text.edited(edits)
-        return text
-
-    def find(self, text: str, hotwords: tuple[Hotword, ...]) -> list[Found]:
-        """Where the text has hot words."""
-        return self._indexes.of(hotwords).find(text) if hotwords else []
-
-    def said(self, text: str, hotwords: tuple[Hotword, ...]) -> tuple[str, ...]:
-        """The phrases of the list that the text has."""
-        return self._indexes.of(hotwords).said(text) if hotwords else ()
-
-
-def _chars(hotwords: Iterable[Hotword]) -> int:
+def hotword_chars(hotwords: Iterable[Hotword]) -> int:
+    """The characters of all phrases of a list."""
     return sum(len(hotword.phrase) for hotword in hotwords)

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from threading import Lock
 
+from streamscribe.core.ids import TenantId
 from streamscribe.core.options import Hotword
 from streamscribe.core.results import Word
 from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 from streamscribe.core.tokens import Mark
 from streamscribe.text import orthography, punctuation
 from streamscribe.text.compiled import Compiled
-from streamscribe.text.hotwords import HotwordCorrector
+from streamscribe.text.hotwords import HotwordIndex, hotword_chars
 from streamscribe.text.itn import number_edits
 from streamscribe.text.phrases import Found
 from streamscribe.text.policy import PolicyIndex, policy_chars
@@ -22,7 +23,8 @@ class FinishRequest:
     """A final's text as the model gave it, its words on the session's clock (or none), and its segment's times.
 
     `marks` is the punctuation that a model found for the text, which has none then. `hotwords` are corrected by sound.
-    `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out.
+    `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out. What is compiled of the lists
+    is kept for the tenant.
     """
 
     text: str
@@ -33,6 +35,7 @@ class FinishRequest:
     marks: tuple[Mark, ...] = ()
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
+    tenant_id: TenantId | None = None
     start_ms: int = 0
     end_ms: int = 0
 
@@ -59,38 +62,43 @@ class TextPipeline:
     def __init__(self) -> None:
         self._simplifier: Simplifier | None = None
         self._loading = Lock()
-        self._hotwords = HotwordCorrector()
+        self._hotwords = Compiled(HotwordIndex, hotword_chars)
         self._policies = Compiled(lambda policy: PolicyIndex(policy, self._simplified), policy_chars)
 
     def warm_up(self) -> None:
-        """Loads the dictionaries: a second or two, once."""
+        """Loads the dictionaries of characters, words and readings: a second or two, once."""
         self._simplify("開會", "zh")
-        self._hotwords.warm_up()
+        HotwordIndex((Hotword("异夏"),)).correct(TimedText("一下"), "zh")
 
-    def draft(self, text: str, language: str | None, policy: TextPolicy = NO_POLICY) -> str:
+    def policy(self, policy: TextPolicy, tenant_id: TenantId | None = None) -> PolicyIndex | None:
+        """What `draft` needs of a policy; None where it asks for nothing. The longest lists take 0.1 s, once."""
+        return None if policy == NO_POLICY else self._policies.of(tenant_id, policy)
+
+    def draft(self, text: str, language: str | None, policy: PolicyIndex | None = None) -> str:
         """A partial's text: in simplified characters, redacted, else as it is. Microseconds.
 
         What may be the beginning of a redacted word is held back, so that text that goes on stays a prefix.
         """
         text = self._simplify(text, language)
-        return text if policy == NO_POLICY else self._policies.of(policy).draft(text)
+        return text if policy is None else policy.draft(text)
 
     def finish(self, request: FinishRequest) -> Finished:
         """A final's text. Never empty where the request's is not; words that do not tell the text are left out."""
         result = _marked(request)
         result = result.edited(_changes(result.text, self._simplify(result.text, request.language)))
-        spoken = result = self._hotwords.correct(result, request.hotwords, request.language)
+        hotwords = self._hotwords.of(request.tenant_id, request.hotwords)
+        spoken = result = hotwords.correct(result, request.language)
         if request.itn:
-            names = self._hotwords.find(result.text, request.hotwords)
+            names = hotwords.find(result.text)
             result = result.edited(_outside(names, number_edits(result.text, request.language)))
-        return self._told(request, spoken, _written(result, request))
+        written = _written(result, request)
+        return self._told(request, spoken, written, hotwords.said(written.text))
 
-    def _told(self, request: FinishRequest, spoken: TimedText, written: TimedText) -> Finished:
+    def _told(self, request: FinishRequest, spoken: TimedText, written: TimedText, said: tuple[str, ...]) -> Finished:
         """The text as its readers may see it, and what was found in it before."""
-        said = self._hotwords.said(written.text, request.hotwords)
-        if request.policy == NO_POLICY:
+        policy = self.policy(request.policy, request.tenant_id)
+        if policy is None:
             return Finished(written.text, written.words, hotwords=said)
-        policy = self._policies.of(request.policy)
         hits = policy.hits(spoken, written, request.start_ms, request.end_ms)
         seen = policy.redact(written)
         return Finished(seen.text, seen.words, hits, said)

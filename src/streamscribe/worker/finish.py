@@ -6,9 +6,11 @@ from streamscribe.core.audio import to_ms
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.records import SessionOpened
 from streamscribe.core.results import Word
+from streamscribe.core.rules import NO_POLICY
 from streamscribe.core.tokens import Mark
 from streamscribe.models.ports import Hypothesis
 from streamscribe.text.pipeline import FinishRequest
+from streamscribe.text.policy import PolicyIndex
 from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, text_language
 
@@ -20,16 +22,22 @@ class Finisher:
 
     def __init__(self, opened: SessionOpened, tools: StreamTools) -> None:
         self._options = opened.options
+        self._tenant_id = opened.tenant_id
         self._policy = opened.policy
+        self._compiled: PolicyIndex | None = None
         self._tools = tools
         self._loop = asyncio.get_running_loop()
         self._priority = final_priority(opened.options)
         self.needs_words = opened.options.words or bool(opened.policy.rules)
         """Whether a model is to tell the times of words: rules need them, though the client may not."""
 
-    def draft(self, text: str, language: str | None) -> str:
-        """A partial's text."""
-        return self._tools.text.draft(text, language, self._policy)
+    async def draft(self, text: str, language: str | None) -> str:
+        """A partial's text. The first one waits until the tenant's policy is compiled, off the event loop."""
+        if self._compiled is None and self._policy != NO_POLICY:
+            self._compiled = await self._loop.run_in_executor(
+                self._tools.executor, self._tools.text.policy, self._policy, self._tenant_id
+            )
+        return self._tools.text.draft(text, language, self._compiled)
 
     async def finish(self, segment: Segment, end: int, heard: Hypothesis) -> Final:
         """The final of what was heard in the audio of a segment that ends at sample `end`."""
@@ -44,6 +52,7 @@ class Finisher:
             marks=await self._marks(heard),
             hotwords=segment.hotwords,
             policy=self._policy,
+            tenant_id=self._tenant_id,
             start_ms=to_ms(segment.start),
             end_ms=to_ms(end),
         )

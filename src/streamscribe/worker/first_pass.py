@@ -194,13 +194,13 @@ class FirstPass:
         )
         run.take(tokens)
         if not last and run.tokens and run.chunks.empty():
-            self._tell(run, chunk.heard)
+            await self._tell(run, chunk.heard)
 
-    def _tell(self, run: _Run, heard_end: int) -> None:
+    async def _tell(self, run: _Run, heard_end: int) -> None:
         """A partial of the audio up to `heard_end`: all text is settled but what lies where the segment may be cut."""
         segment = run.segment
         heard = self._hypothesis(run.text.text, run.text.words if self._options.words else (), run.tokens)
-        shown = self._finisher.draft(heard.text, heard.language)
+        shown = await self._finisher.draft(heard.text, heard.language)
         self._teller.partial(
             segment,
             shown,

@@ -118,7 +118,7 @@ class Drafts:
         except StreamScribeError:
             return
         if hypothesis.text:  # else what was shown stands
-            self._tell(one, hypothesis, start, end)
+            await self._tell(one, hypothesis, start, end)
 
     def _over(self, asked_s: float, task: asyncio.Task[None]) -> None:
         if self._task is task:
@@ -127,7 +127,7 @@ class Drafts:
         self._budget.give_back(None if task.cancelled() else elapsed_s)
         self._not_before_s = self._loop.time() + REST * elapsed_s
 
-    def _tell(self, one: _Open, hypothesis: Hypothesis, start: int, end: int) -> None:
+    async def _tell(self, one: _Open, hypothesis: Hypothesis, start: int, end: int) -> None:
         whole = one.window.read(hypothesis.text, words_of(hypothesis, start))
-        text = self._finisher.draft(whole, text_language(self._options, hypothesis))
+        text = await self._finisher.draft(whole, text_language(self._options, hypothesis))
         self._teller.partial(one.segment, text, end, hypothesis, self._loop.time())
