@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streamscribe.core.audio import to_samples
 from streamscribe.core.errors import AudioTooLong, BadRequest, ModelUnavailable
+from streamscribe.core.ids import TenantId
 from streamscribe.core.options import Hotword
 from streamscribe.models.fbank import Fbank
 from streamscribe.models.lfr import low_frame_rate
@@ -216,6 +217,7 @@ def test_bias_matrices_are_kept_within_bounds(monkeypatch):
     embedder = HotwordEmbedder(read_graph(files, "model_eb"), HotwordCompiler(vocabulary), threads=1)
     first = embedder.matrix([Hotword("一")])
     assert embedder.matrix([Hotword("一", 3.0)]) is first
+    assert embedder.matrix([Hotword("一")], TenantId("other")) is not first  # law 9
     assert first.shape[0] == 2
     for word in vocabulary:
         embedder.matrix([Hotword(word)])

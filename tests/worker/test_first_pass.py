@@ -88,6 +88,7 @@ async def test_the_second_pass_reads_the_segment_with_its_preroll_and_its_frames
         assert request.frames is not None
         assert request.frames.reshape(-1).tolist() == request.samples[: request.frames.size].tolist()
         assert len(request.frames) == (len(request.samples) - 400) // 160 + 1
+        assert request.tenant_id == "default"
 
 
 async def test_a_stream_goes_on_while_a_second_pass_takes_its_time() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streamscribe.core.ids import TenantId
 from streamscribe.core.options import MAX_SEGMENT_MS, Hotword, Task
 from streamscribe.core.tokens import HypothesisWord as HypothesisWord
 from streamscribe.core.tokens import Mark, Token
@@ -120,6 +121,7 @@ class SegmentRequest:
 
     `frames` are those of `samples`, from its first sample on, where the platform has them already; an engine that
     reads other features computes them from `samples`. `itn` asks a model that can write numbers in digits to do so.
+    What an engine keeps of a request (its compiled hot words) serves no other tenant than `tenant_id` (law 9).
     """
 
     samples: Samples
@@ -130,6 +132,7 @@ class SegmentRequest:
     draft: bool = False
     frames: Frames | None = None
     itn: bool = False
+    tenant_id: TenantId | None = None
 
 
 class SegmentRecognizer(Protocol):

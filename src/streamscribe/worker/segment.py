@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import Priority
 from streamscribe.core.endpoint import SegmentClosed
+from streamscribe.core.ids import TenantId
 from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.options import Hotword, SessionOptions, Task
 from streamscribe.core.records import WorkerEvent
@@ -52,6 +53,7 @@ class Segment:
     """
 
     id: int
+    tenant_id: TenantId
     track: AudioTrack
     channel: int
     start: int
@@ -74,12 +76,19 @@ class Segment:
             words=words,
             frames=self.track.cut_frames(frame_at(first), frame_count(closed.audio_end)),
             itn=options.itn,
+            tenant_id=self.tenant_id,
         )
 
     def draft_request(self, samples: Samples, options: SessionOptions, *, words: bool) -> SegmentRequest:
         """What a model is asked about a stretch of it while it is open."""
         return SegmentRequest(
-            samples, language=options.language, task=options.task, hotwords=self.hotwords, words=words, draft=True
+            samples,
+            language=options.language,
+            task=options.task,
+            hotwords=self.hotwords,
+            words=words,
+            draft=True,
+            tenant_id=self.tenant_id,
         )
 
 

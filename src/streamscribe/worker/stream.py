@@ -130,6 +130,7 @@ class Stream:
     def _open(self, channel: Channel, opened: SegmentOpened) -> Segment:
         segment = Segment(
             id=self._teller.transcript.open_segment(channel.index, to_ms(opened.start)),
+            tenant_id=self._teller.tenant_id,
             track=channel.track,
             channel=channel.index,
             start=opened.start,

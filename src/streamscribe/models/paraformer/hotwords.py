@@ -7,11 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from streamscribe.core.ids import TenantId
 from streamscribe.core.lru import Lru
 from streamscribe.core.options import Hotword
 from streamscribe.models.onnx_session import open_session
 
 Floats = npt.NDArray[np.float32]
+_Key = tuple[TenantId | None, tuple[str, ...]]
 
 CACHED_SETS, CACHED_BYTES = 256, 64 << 20
 
@@ -41,7 +43,7 @@ class HotwordCompiler:
 
 
 class HotwordEmbedder:
-    """Computes bias matrices; those of the hot-word sets used last are kept."""
+    """Computes bias matrices; those of the hot-word sets used last are kept, each for its tenant."""
 
     def __init__(self, model: onnx.ModelProto, compiler: HotwordCompiler, *, threads: int) -> None:
         self._compiler = compiler
@@ -49,22 +51,23 @@ class HotwordEmbedder:
         self._inputs = self._session.get_inputs()
         width = self._inputs[0].shape[1]
         self._longest = width if isinstance(width, int) else None
-        self._books: Lru[tuple[str, ...]] = Lru(CACHED_SETS, CACHED_BYTES)
-        self._matrices: dict[tuple[str, ...], Floats] = {}
+        self._books: Lru[_Key] = Lru(CACHED_SETS, CACHED_BYTES)
+        self._matrices: dict[_Key, Floats] = {}
 
-    def matrix(self, hotwords: Sequence[Hotword]) -> Floats:
+    def matrix(self, hotwords: Sequence[Hotword], tenant_id: TenantId | None = None) -> Floats:
         """A row for each phrase that the model can write, and last the row for none; shape (rows, width).
 
         Weights are left aside, for the model knows none.
         """
         phrases = tuple(sorted({hotword.phrase for hotword in hotwords}))
-        if self._books.get(phrases):
-            return self._matrices[phrases]
+        key = tenant_id, phrases
+        if self._books.get(key):
+            return self._matrices[key]
         matrix = self._embed([*self._writable(phrases), [_NO_HOTWORD]])
-        for evicted in self._books.put(phrases, matrix.nbytes) or ():
+        for evicted in self._books.put(key, matrix.nbytes) or ():
             del self._matrices[evicted]
-        if phrases in self._books:
-            self._matrices[phrases] = matrix
+        if key in self._books:
+            self._matrices[key] = matrix
         return matrix
 
     def _writable(self, phrases: Sequence[str]) -> list[list[int]]:

@@ -80,7 +80,7 @@ class OnnxParaformer:
             raise AudioTooLong("a segment is longer than 30 s")
         hypotheses = [Hypothesis("", request.language) for request in batch]
         rows = [self._frontend.rows(request) for request in batch]
-        biases = [self._hotwords.matrix(request.hotwords) if self._hotwords else None for request in batch]
+        biases = [self._hotwords.matrix(one.hotwords, one.tenant_id) if self._hotwords else None for one in batch]
         groups: dict[Hashable, list[int]] = defaultdict(list)
         for index, bias in enumerate(biases):
             if len(rows[index]):
