@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from streamscribe.bench.kinds import Engine, Size
 from streamscribe.cli.options import JsonOption, ProfileOption, SetOption, require_models, settings_from
 from streamscribe.cli.output import Exit, err, fail, out, print_json
 from streamscribe.core.options import Latency, Mode
@@ -22,6 +23,14 @@ app = typer.Typer(
 
 KEY = "STREAMSCRIBE_KEY"
 CheckOption = Annotated[bool, typer.Option("--check", help="Exit with 1 where a bar does not hold.")]
+EngineOption = Annotated[Engine, typer.Option(help="What runs the streaming model; `torch` needs the extra `funasr`.")]
+SizeOption = Annotated[
+    Size, typer.Option("--model", help="`real`: 220 M random weights, in 8 bits for `onnx`; needs the extra `funasr`.")
+]
+ThreadsOption = Annotated[int, typer.Option(min=0, max=256, help="Of a step; 0: all cores, or one for `tiny`.")]
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Where the model of real size is kept, or written at first; else it is not kept.")
+]
 
 
 @app.command()
@@ -106,6 +115,107 @@ def streams(
 
 
 @app.command()
+def step(
+    engine: EngineOption = Engine.ONNX,
+    model: SizeOption = Size.TINY,
+    batches: Annotated[str, typer.Option(help="Sessions in a step; each must divide the largest.")] = "1,2,4,8,16",
+    threads: ThreadsOption = 0,
+    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Turns of each; medians are told.")] = 7,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Time FunASR's own calls too; needs `--model real` and the extra `funasr`.")
+    ] = False,
+    folder: FolderOption = None,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """What a chunk costs a session, by how many sessions share a step of the streaming model.
+
+    Examples:
+
+    ```
+    streamscribe bench step
+    streamscribe bench step --engine torch --model real --batches 1,16 --folder /tmp/real --check
+    streamscribe bench step --model real --batches 16 --oracle --folder /tmp/real --check
+    ```
+    """
+    if oracle and model is not Size.REAL:
+        fail("--oracle: needs --model real", Exit.USAGE)
+    counts = _batches(batches)
+    from streamscribe.bench import step as bench
+
+    with err.status("stepping"):
+        report = bench.run(
+            size=model,
+            engine=engine,
+            batches=counts,
+            threads=threads,
+            rounds=rounds,
+            oracle=oracle,
+            folder=folder,
+        )
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
+def stack(
+    engine: EngineOption = Engine.ONNX,
+    model: SizeOption = Size.TINY,
+    sessions: Annotated[int, typer.Option(min=1, max=256, help="Sessions at once.")] = 16,
+    seconds: Annotated[float, typer.Option(min=1, max=25, help="Speech that each session hears.")] = 12,
+    threads: ThreadsOption = 0,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns of each; medians are told.")] = 3,
+    folder: FolderOption = None,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """What the platform leaves of the bare model's throughput, with the same sessions.
+
+    Examples:
+
+    ```
+    streamscribe bench stack
+    streamscribe bench stack --model real --folder /tmp/real --check
+    ```
+    """
+    from streamscribe.bench import stack as bench
+
+    with err.status(f"{sessions} sessions of {seconds:g} s"):
+        report = bench.run(
+            size=model,
+            engine=engine,
+            sessions=sessions,
+            seconds=seconds,
+            threads=threads,
+            rounds=rounds,
+            folder=folder,
+        )
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
+def endurance(
+    minutes: Annotated[int, typer.Option(min=2, max=230, help="Minutes of audio, heard as fast as possible.")] = 60,
+    profile: ProfileOption = "tiny",
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Whether the last minutes of one long stream cost what the first did, in time and in memory.
+
+    Examples:
+
+    ```
+    streamscribe bench endurance --minutes 60 --check
+    ```
+    """
+    settings = settings_from(None, None, model__profile=profile, observe__log_level="error")
+    from streamscribe.bench import endurance as bench
+
+    with err.status(f"{minutes} minutes"):
+        report = bench.run(settings, minutes=minutes)
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
 def text(json: JsonOption = False, check: CheckOption = False) -> None:
     """Whether numbers are written as the tables say, and what it costs to finish a text.
 
@@ -145,6 +255,14 @@ def silence(
     with err.status(f"{minutes:g} minutes of silence"):
         report = bench.run(settings, minutes=minutes)
     _show(report, as_json=json, check=check)
+
+
+def _batches(text: str) -> list[int]:
+    numbers = text.split(",")
+    counts = [int(number) for number in numbers if number.isdecimal() and 0 < int(number) <= 1024]
+    if len(counts) < len(numbers) or any(max(counts) % count for count in counts):
+        fail(f"--batches {text}: write numbers from 1 to 1024, as in 1,4,16, each dividing the largest", Exit.USAGE)
+    return counts
 
 
 def _http(url: str | None) -> str | None:
