@@ -6,8 +6,7 @@ FunASR is not a dependency of this project, so run it in an environment of its o
     /tmp/funasr/bin/pip install funasr==1.4.16 kaldi-native-fbank
     /tmp/funasr/bin/python tools/golden_offline.py
 
-It reads the models of src/streamscribe/models/bundled and the speech of tests/data/tiny, and writes
-tests/golden/offline.json. Each recording is heard alone, for FunASR's batches change what is heard.
+It reads the models and the recordings of src/streamscribe/models/bundled, and writes tests/golden/offline.json. Each recording is heard alone, for FunASR's batches change what is heard.
 """
 
 import argparse
@@ -106,7 +105,7 @@ def dialogues(texts: list[str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=Path, default=PROJECT / "src/streamscribe/models/bundled")
-    parser.add_argument("--audio", type=Path, default=PROJECT / "tests/data/tiny")
+    parser.add_argument("--audio", type=Path, default=PROJECT / "src/streamscribe/models/bundled/tiny-recordings")
     parser.add_argument("--out", type=Path, default=PROJECT / "tests/golden/offline.json")
     chosen = parser.parse_args()
     manifest = json.loads((chosen.audio / "manifest.json").read_text())

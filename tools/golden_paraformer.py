@@ -12,7 +12,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 MODEL = ROOT / "src/streamscribe/models/bundled/tiny-paraformer-streaming"
-CLIPS = ROOT / "tests/data/tiny"
+CLIPS = ROOT / "src/streamscribe/models/bundled/tiny-recordings"
 GOLDEN = ROOT / "tests/golden"
 CHUNKS_MS = (300, 600, 1200)
 LAST_SAMPLES = 2400

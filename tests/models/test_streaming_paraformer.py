@@ -24,7 +24,7 @@ from tests.contracts.streaming_recognizer import CHUNK_FRAMES, CHUNK_MS, Streami
 
 ROOT = Path(__file__).parents[2]
 MODEL = Path(streamscribe.models.__file__).parent / "bundled/tiny-paraformer-streaming"
-CLIPS = ROOT / "tests/data/tiny"
+CLIPS = ROOT / "src/streamscribe/models/bundled/tiny-recordings"
 GOLDEN = json.loads((ROOT / "tests/golden/paraformer_streaming.json").read_text(encoding="utf-8"))
 FEATURES = np.load(ROOT / "tests/golden/paraformer_features.npz")
 NAMES = list(GOLDEN["clips"])

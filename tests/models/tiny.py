@@ -10,7 +10,7 @@ import streamscribe.models
 from streamscribe.models.ports import Samples
 
 BUNDLED = Path(streamscribe.models.__file__).parent / "bundled"
-SPEECH = Path(__file__).parents[1] / "data/tiny"
+SPEECH = Path(streamscribe.models.__file__).parent / "bundled/tiny-recordings"
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 

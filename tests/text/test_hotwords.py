@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import streamscribe.models
 from streamscribe.core.options import MAX_HOTWORD_CHARS, MAX_HOTWORDS, Hotword
 from streamscribe.core.results import Word
 from streamscribe.text.chinese_hotwords import WORK, ChineseHotwords
@@ -20,6 +21,7 @@ from streamscribe.text.timed import TimedText, timed
 from tests.text.kit import TEXT
 
 DATA = Path(__file__).parents[1] / "data"
+SPEECH = Path(streamscribe.models.__file__).parent / "bundled/tiny-recordings"
 SENTENCES = (DATA / "everyday_sentences.txt").read_text().splitlines()
 HUNDRED = (DATA / "unrelated_hotwords.txt").read_text().split()
 
@@ -112,8 +114,8 @@ def test_homophones_of_hot_words_are_found_far_more_often() -> None:
 
 
 def test_rare_names_in_what_a_model_heard_are_written_and_nothing_else_changes() -> None:
-    clips = json.loads((DATA / "tiny/hotwords.json").read_text())
-    plain = json.loads((DATA / "tiny/manifest.json").read_text())
+    clips = json.loads((SPEECH / "hotwords.json").read_text())
+    plain = json.loads((SPEECH / "manifest.json").read_text())
     names = [clip["name"] for clip in clips]
     heard = [clip for clip in clips if clip["name"] not in clip["text"]]
     right = [clip for clip in heard if corrected(clip["text"], *names) == clip["text_with_name"]]

@@ -149,7 +149,7 @@ def _arguments() -> argparse.Namespace:
         stage = commands.add_parser(name)
         stage.add_argument("--work", type=Path, default=PROJECT / "build/tiny-models", help="features, logs, snapshots")
         stage.add_argument("--models", type=Path, default=PROJECT / "src/streamscribe/models/bundled")
-        stage.add_argument("--tests", type=Path, default=PROJECT / "tests/data/tiny")
+        stage.add_argument("--tests", type=Path, default=PROJECT / "src/streamscribe/models/bundled/tiny-recordings")
     speak = commands.add_parser("speak", help="speech that the models know, for benchmarks")
     speak.add_argument("folder", type=Path)
     speak.add_argument("--count", type=int, default=200, help="clips")

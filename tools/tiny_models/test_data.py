@@ -92,7 +92,7 @@ def write_hot_words(folder: Path) -> None:
 
 
 def write_committed(folder: Path) -> None:
-    """What tests/data/tiny holds."""
+    """What src/streamscribe/models/bundled/tiny-recordings holds."""
     folder.mkdir(parents=True, exist_ok=True)
     write_utterances(folder)
     write_hot_words(folder)
