@@ -6,7 +6,8 @@ FunASR is not a dependency of this project, so run it in an environment of its o
     /tmp/funasr/bin/pip install funasr==1.4.16 kaldi-native-fbank
     /tmp/funasr/bin/python tools/golden_offline.py
 
-It reads the models and the recordings of src/streamscribe/models/bundled, and writes tests/golden/offline.json. Each recording is heard alone, for FunASR's batches change what is heard.
+It reads the models and the recordings of src/streamscribe/models/bundled, and writes tests/golden/offline.json. Each
+recording is heard alone, for FunASR's batches change what is heard.
 """
 
 import argparse
