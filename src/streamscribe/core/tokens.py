@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from streamscribe.core.script import is_unspaced
+
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -54,7 +56,7 @@ class Detokenizer:
             piece = token.text.removesuffix(_GOES_ON)
             if not piece:
                 continue
-            if self._pieces and not _is_unspaced(piece[0]):
+            if self._pieces and not is_unspaced(piece[0]):
                 self._words[-1] = _grown(self._words[-1], piece, token, self._pieces)
             else:
                 self._pieces = 0
@@ -92,17 +94,4 @@ def _grown(word: HypothesisWord, piece: str, token: Token, pieces: int) -> Hypot
 
 def _is_spelled(text: str) -> bool:
     """Whether a text has letters of a script that sets spaces between words; digits stand as Chinese does."""
-    return any(char.isalpha() and not _is_unspaced(char) for char in text)
-
-
-def _is_unspaced(char: str) -> bool:
-    """Whether a letter is of a script without spaces: kana, or Han with its extensions."""
-    return any(first <= char <= last for first, last in _UNSPACED)
-
-
-_UNSPACED = (
-    ("\u3040", "\u30ff"),
-    ("\u3400", "\u9fff"),
-    ("\uf900", "\ufaff"),
-    ("\U00020000", "\U0003ffff"),
-)
+    return any(char.isalpha() and not is_unspaced(char) for char in text)

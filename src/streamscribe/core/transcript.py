@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from streamscribe.core.integrity import ensure
 from streamscribe.core.results import Result, ResultType, Word
-from streamscribe.core.script import common_prefix, join, unit_ends
+from streamscribe.core.script import CLOSING_MARKS, common_prefix, join, unit_ends
 
 
 @dataclass(slots=True)
@@ -204,11 +204,8 @@ def continue_from(stable: str, text: str) -> str:
     at = heard[len(said) - 1] if said else 0
     rest = text[at:]
     if not said or said[-1] < len(stable):  # the stable prefix has its punctuation already
-        rest = rest.lstrip(_PUNCTUATION)
+        rest = rest.lstrip(CLOSING_MARKS)
     return stable + rest if rest[:1].isspace() else join(stable, rest)
-
-
-_PUNCTUATION = ",.;:!?，。；：！？、…"
 
 
 def clamp(words: Sequence[Word], start_ms: int, end_ms: int) -> tuple[Word, ...]:

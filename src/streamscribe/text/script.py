@@ -5,7 +5,7 @@ import re
 import opencc
 
 CHINESE = frozenset({"zh", "yue"})
-_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _LATIN = re.compile("[A-Za-z]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fd-\u30ff\uff66-\uff9f]")
 
@@ -13,13 +13,13 @@ _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa\u30fd-\u30ff\uff66-\uff9f]")
 def is_chinese(text: str, language: str | None) -> bool:
     """Whether the text is Chinese: it has Han characters, and its language is Chinese or, where unknown, no kana."""
     if language is None:
-        return bool(_HAN.search(text)) and not _KANA.search(text)
-    return language in CHINESE and bool(_HAN.search(text))
+        return bool(HAN.search(text)) and not _KANA.search(text)
+    return language in CHINESE and bool(HAN.search(text))
 
 
 def is_english(text: str, language: str | None) -> bool:
     """Whether the text is English: by its language, or in Latin letters alone where Chinese was expected."""
-    return language == "en" or (language in CHINESE and bool(_LATIN.search(text)) and not _HAN.search(text))
+    return language == "en" or (language in CHINESE and bool(_LATIN.search(text)) and not HAN.search(text))
 
 
 class Simplifier:

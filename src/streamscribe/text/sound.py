@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+from streamscribe.text.script import HAN
+
 _FLAT = re.compile("^([zcs])h")
 _FRONT = re.compile("(?<=[aei])ng$")
 _HU = re.compile("^hu(?=[aio]|n$|$)")
@@ -34,7 +35,7 @@ class Syllable:
 
 def is_han(char: str) -> bool:
     """Whether the character has Chinese readings."""
-    return bool(_HAN.match(char))
+    return bool(HAN.match(char))
 
 
 @lru_cache(maxsize=2**16)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from streamscribe.core.script import is_unspaced
 from streamscribe.core.tokens import HypothesisWord, Token
 
 WORD_START = "▁"
@@ -56,5 +57,5 @@ def _belongs(before: str, text: str, *, spaced: bool) -> bool:
 
 
 def _is_spaced_script(character: str) -> bool:
-    """Whether the character is of a script with spaces between words (all here but Chinese and Japanese)."""
-    return (character.isalnum() or character in "'-.") and not "\u3040" <= character <= "\u9fff"
+    """Whether the character is of a word of a script that sets spaces between words."""
+    return (character.isalnum() or character in "'-.") and not is_unspaced(character)
