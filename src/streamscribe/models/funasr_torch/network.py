@@ -18,6 +18,7 @@ from torch.nn import functional
 from streamscribe.models.funasr_torch.load import StreamingModules
 from streamscribe.models.funasr_torch.state import ENCODER_LOOK_BACK, LOOK_AHEAD_ROWS, Sizes, StreamState
 from streamscribe.models.paraformer import cif
+from streamscribe.models.paraformer.chunk_tokens import middle_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,10 @@ class ChunkNetwork:
         entered = self._enter(chunk)
         memory, encoder_news = self._encode(entered, chunk)
         fired, embeddings, carried = self._fire(memory, chunk)
-        middles = [_rows_of(piece.state, where) for piece, where in zip(pieces, fired.middles, strict=True)]
+        middles = [
+            middle_rows(where, piece.state.rows - LOOK_AHEAD_ROWS, piece.state.middle)
+            for piece, where in zip(pieces, fired.middles.tolist(), strict=True)
+        ]
         spoke = [index for index, count in enumerate(fired.counts) if count]
         tokens: list[list[Heard]] = [[] for _ in pieces]
         decoder_news: list[_DecoderNews] = []
@@ -240,12 +244,6 @@ class Outcome:
                 state.decoder_cache[layer, 1] = news.value[place]
                 state.history[layer] = news.columns[place, :, count : count + state.history.shape[2]]
             state.decoded = True
-
-
-def _rows_of(state: StreamState, middles: npt.NDArray[np.float32]) -> list[float]:
-    """Middles in rows of the stream; one in the carried column was in an earlier chunk, which the state knows."""
-    first = state.rows - LOOK_AHEAD_ROWS - 1
-    return [first + middle if middle >= 1 else state.middle for middle in middles.tolist()]
 
 
 def _attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

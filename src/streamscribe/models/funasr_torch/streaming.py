@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import BadRequest
 from streamscribe.core.tokens import Token
 from streamscribe.models.fbank import MELS
@@ -18,17 +17,9 @@ from streamscribe.models.funasr_torch.load import load_streaming
 from streamscribe.models.funasr_torch.network import ChunkNetwork, Heard, Piece
 from streamscribe.models.funasr_torch.state import LOOK_AHEAD_ROWS, StreamState
 from streamscribe.models.lfr import STRIDE
+from streamscribe.models.paraformer.chunk_tokens import CHUNK_CHOICES_MS, CHUNK_ROWS, ROW_MS, timed_tokens
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
-
-_ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
-_ROW_MS = 1000 * _ROW_SAMPLES // SAMPLE_RATE
-_CHUNK_ROWS = (5, 10, 20)
-_HALF_TOKEN_SAMPLES = 2 * _ROW_SAMPLES
-"""A token is told to last from 120 ms before the middle of its weight to 120 ms after it."""
-
-_ROW_CENTRE_SAMPLES = (FRAME_SAMPLES - _ROW_SAMPLES) // 2
-"""A row hears around the middle of its fourth frame; so far behind its beginning on the 60 ms grid does it begin."""
 
 _TAIL_FRAMES = 4
 """With fewer last frames FunASR takes its tail chunk: they are those of a rest of audio below 60 ms."""
@@ -66,12 +57,12 @@ class TorchStreamingParaformer:
     @property
     def chunk_choices_ms(self) -> tuple[int, ...]:
         """300, 600 and 1200 ms."""
-        return tuple(rows * _ROW_MS for rows in _CHUNK_ROWS)
+        return CHUNK_CHOICES_MS
 
     @property
     def lookahead_ms(self) -> int:
         """300 ms: the rows that the encoder reads ahead."""
-        return LOOK_AHEAD_ROWS * _ROW_MS
+        return LOOK_AHEAD_ROWS * ROW_MS
 
     @property
     def tail_padding_ms(self) -> int:
@@ -83,7 +74,7 @@ class TorchStreamingParaformer:
         if chunk_ms not in self.chunk_choices_ms:
             raise BadRequest(f"chunk_ms: {chunk_ms} is none of {self.chunk_choices_ms}", field="chunk_ms")
         with torch.inference_mode():
-            return StreamState(self._network.sizes, chunk_ms // _ROW_MS, self._device)
+            return StreamState(self._network.sizes, chunk_ms // ROW_MS, self._device)
 
     def group(self, request: ChunkRequest) -> Hashable:
         """Its chunk length: streams of any age, and last chunks of any length, share a step."""
@@ -135,19 +126,13 @@ class TorchStreamingParaformer:
     def restore(self, data: bytes) -> StreamState:
         """The state that `dump` wrote; raises BadRequest for anything else."""
         with torch.inference_mode():
-            return states.restore(data, self._network.sizes, _CHUNK_ROWS, self._device)
+            return states.restore(data, self._network.sizes, CHUNK_ROWS, self._device)
 
     def _tokens_of(self, cut: _Cut, heard: Sequence[Heard]) -> tuple[Token, ...]:
-        """Those that are text; their times follow each other without overlap and lie within the stream."""
-        tokens = []
-        until = min(cut.state.spoken_until, cut.end)
-        for one in heard if cut.end else ():
-            if one.id not in self._silent:
-                middle = round(one.row * _ROW_SAMPLES) + _ROW_CENTRE_SAMPLES
-                start = min(max(until, middle - _HALF_TOKEN_SAMPLES), cut.end)
-                until = min(max(start, middle + _HALF_TOKEN_SAMPLES), cut.end)
-                tokens.append(Token(self._tokens[one.id], start, until, min(1.0, math.exp(one.log_probability))))
-        return tuple(tokens)
+        """Those that are text; none of a stream without a frame."""
+        spoken = [one for one in heard if one.id not in self._silent] if cut.end else []
+        told = ((self._tokens[one.id], min(1.0, math.exp(one.log_probability)), one.row) for one in spoken)
+        return timed_tokens(told, cut.state.spoken_until, cut.end)
 
 
 def _cut(request: ChunkRequest) -> _Cut:

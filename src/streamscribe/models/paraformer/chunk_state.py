@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.models.fbank import MELS
-from streamscribe.models.lfr import STACKED, STRIDE
+from streamscribe.models.lfr import STACKED
+from streamscribe.models.paraformer.chunk_tokens import ROW_SAMPLES
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES
-from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Frames
+from streamscribe.models.ports import Frames
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,7 +21,6 @@ LOOK_BACK_ROWS = 5
 LOOK_AHEAD_ROWS = 5
 """Rows before and behind a chunk that the encoder reads with it."""
 
-ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
 OVERLAP_ROWS = LOOK_BACK_ROWS + LOOK_AHEAD_ROWS
 
 _MAGIC = b"SPO1"

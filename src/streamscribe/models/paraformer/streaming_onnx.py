@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import BadRequest, ModelUnavailable
 from streamscribe.core.tokens import Token
 from streamscribe.models.fbank import MELS
@@ -20,24 +19,21 @@ from streamscribe.models.paraformer.chunk_state import (
     LOOK_AHEAD_ROWS,
     LOOK_BACK_ROWS,
     OVERLAP_ROWS,
-    ROW_SAMPLES,
     Sizes,
     StreamState,
+)
+from streamscribe.models.paraformer.chunk_tokens import (
+    CHUNK_CHOICES_MS,
+    CHUNK_ROWS,
+    ROW_MS,
+    middle_rows,
+    timed_tokens,
 )
 from streamscribe.models.paraformer.cif import Fired, integrate
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
 
 Floats = npt.NDArray[np.float32]
-
-_ROW_MS = 1000 * ROW_SAMPLES // SAMPLE_RATE
-_CHUNK_ROWS = (5, 10, 20)
-
-_ROW_CENTRE_SAMPLES = (FRAME_SAMPLES - ROW_SAMPLES) // 2
-"""A row hears around the middle of its fourth frame; so far behind its beginning on the 60 ms grid does it begin."""
-
-_HALF_TOKEN_SAMPLES = 2 * ROW_SAMPLES
-"""A token is told to last from 120 ms before the middle of its weight to 120 ms after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +76,12 @@ class OnnxStreamingParaformer:
     @property
     def chunk_choices_ms(self) -> tuple[int, ...]:
         """300, 600 and 1200 ms."""
-        return tuple(rows * _ROW_MS for rows in _CHUNK_ROWS)
+        return CHUNK_CHOICES_MS
 
     @property
     def lookahead_ms(self) -> int:
         """300 ms: the rows that the encoder reads ahead."""
-        return LOOK_AHEAD_ROWS * _ROW_MS
+        return LOOK_AHEAD_ROWS * ROW_MS
 
     @property
     def tail_padding_ms(self) -> int:
@@ -96,7 +92,7 @@ class OnnxStreamingParaformer:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""
         if chunk_ms not in self.chunk_choices_ms:
             raise BadRequest(f"chunk_ms: {chunk_ms} is none of {self.chunk_choices_ms}", field="chunk_ms")
-        return StreamState.new(chunk_ms // _ROW_MS, self._sizes)
+        return StreamState.new(chunk_ms // ROW_MS, self._sizes)
 
     def group(self, request: ChunkRequest) -> Hashable:
         """Its chunk length: streams of any age, and last chunks of any length, share a step."""
@@ -115,7 +111,10 @@ class OnnxStreamingParaformer:
             hidden[:, 1:-1], chunks.lengths + OVERLAP_ROWS, embeddings, fired.counts, [s.history for s in chunks.states]
         )
         carried = (fired.carried_weights[:, np.newaxis] @ hidden)[:, 0]
-        middles = [_rows_of(s, where) for s, where in zip(chunks.states, fired.middles.tolist(), strict=True)]
+        middles = [
+            middle_rows(where, state.rows - OVERLAP_ROWS, state.middle)
+            for state, where in zip(chunks.states, fired.middles.tolist(), strict=True)
+        ]
         tokens = [
             self._tokens(state, one, middle, end)
             for state, one, middle, end in zip(chunks.states, said, middles, chunks.ends, strict=True)
@@ -143,7 +142,7 @@ class OnnxStreamingParaformer:
 
     def restore(self, data: bytes) -> StreamState:
         """The state that `dump` wrote; raises BadRequest for anything else."""
-        return StreamState.restore(data, self._sizes, _CHUNK_ROWS)
+        return StreamState.restore(data, self._sizes, CHUNK_ROWS)
 
     def _read(self, batch: Sequence[ChunkRequest]) -> _Chunks:
         """Raises BadRequest for frames of another shape or number than a chunk has."""
@@ -184,24 +183,10 @@ class OnnxStreamingParaformer:
         return hidden, integrate(alphas, self._threshold)
 
     def _tokens(self, state: StreamState, said: Said, middles: list[float], end: int) -> tuple[Token, ...]:
-        """Those that are text; their times follow each other without overlap and lie within the stream."""
-        tokens = []
-        until = min(state.spoken_until, end)
-        for place, confidence, row in zip(said.ids, said.confidences, middles, strict=False):
-            text = self._vocabulary[place]
-            if text in _NO_TEXT:
-                continue
-            middle = round(row * ROW_SAMPLES) + _ROW_CENTRE_SAMPLES
-            start = min(max(until, middle - _HALF_TOKEN_SAMPLES), end)
-            until = min(max(start, middle + _HALF_TOKEN_SAMPLES), end)
-            tokens.append(Token(text, start, until, confidence))
-        return tuple(tokens)
+        """Those that are text."""
+        texts = map(self._vocabulary.__getitem__, said.ids)
+        heard = [one for one in zip(texts, said.confidences, middles, strict=False) if one[0] not in _NO_TEXT]
+        return timed_tokens(heard, state.spoken_until, end)
 
 
 _NO_TEXT = frozenset(("<blank>", "<s>", "</s>", "<unk>"))
-
-
-def _rows_of(state: StreamState, middles: list[float]) -> list[float]:
-    """Middles in rows of the stream; one in the carried column was in an earlier chunk, which the state knows."""
-    first = state.rows - OVERLAP_ROWS - 1
-    return [first + middle if middle >= 1 else state.middle for middle in middles]
