@@ -251,6 +251,11 @@ def test_times_are_monotone_and_inside_the_segment_or_unknown(weights, tokens, s
     assert all(0 <= bound <= samples for bound in bounds)
 
 
+def test_weights_that_are_next_to_nothing_tell_no_times():
+    weights = np.full(9, np.finfo(np.float32).tiny)
+    assert token_times(weights, fires_of(weights), 3, 9 * PLACE_SAMPLES) == []
+
+
 def test_a_token_lasts_from_its_fire_to_the_next_and_not_longer_than_240_ms():
     fires = np.zeros(60, np.float32)
     fires[[4, 10, 40]] = 1

@@ -9,6 +9,9 @@ PLACE_SAMPLES = 320
 """A place of the time network: a third of a 60 ms row."""
 
 _FIRED = 1.0 - 1e-4
+_NO_WEIGHT = 1e-6
+"""A sum below it says of no place that something began there, and cannot be scaled in single precision."""
+
 _SHIFT = -1.5
 _SILENCE_PLACES = 5
 _LONGEST_PLACES = 12
@@ -25,7 +28,7 @@ def token_times(weights: Floats, fires: Floats, tokens: int, samples: int) -> li
     places = _places(fires)
     if len(places) != tokens + 1:
         total = weights.sum()
-        if not total > 0:
+        if not total > _NO_WEIGHT:
             return []
         places = _places(_integrate(weights * np.float32((tokens + 1) / total)))
     if len(places) != tokens + 1:
