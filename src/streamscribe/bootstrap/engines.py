@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
-from streamscribe.models.registry import open_verified
+from streamscribe.models.registry import catalogue, open_verified
 from streamscribe.settings import ModelSettings, SettingsError
 
 
@@ -21,7 +21,14 @@ class Engines:
 
 
 def engines_of(settings: ModelSettings) -> Engines:
-    """Loads the engines of the profile. Raises ModelUnavailable where a file is missing or another one."""
+    """Loads the engines of the profile.
+
+    Raises ModelUnavailable where a file is missing or another one, and SettingsError for a folder of no known model.
+    """
+    for model_id in settings.folders:
+        if model_id not in _KNOWN:
+            listed = ", ".join(sorted(_KNOWN))
+            raise SettingsError(f"setting model.folders.{model_id}: there is no such model; there are: {listed}")
     if settings.profile == "fake":
         return _fake(settings)
     return _Loader(settings).whisper() if settings.profile == "whisper" else _Loader(settings).funasr()
@@ -65,13 +72,21 @@ _NAMES = {
     ),
 }
 
+_WHISPER = "whisper-base"
+_AUTO_MODEL = "funasr"
+"""What AutoModel loads has no entry in the catalogue, and so no other id."""
+_KNOWN = frozenset(
+    {"fsmn-vad", _WHISPER, _AUTO_MODEL, *(model_id for names in _NAMES.values() for model_id in astuple(names))}
+)
+"""The models that may be taken from a folder of the user's."""
+
 
 def recognizer_id(settings: ModelSettings) -> str:
     """The catalogue's id of what recognises whole segments."""
     if settings.profile not in _NAMES:
-        return {"whisper": "whisper-base"}.get(settings.profile, settings.profile)
+        return {"whisper": _WHISPER}.get(settings.profile, settings.profile)
     if settings.second_pass == "funasr":
-        return "funasr"
+        return _AUTO_MODEL
     names = _NAMES[settings.profile]
     return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
 
@@ -88,9 +103,7 @@ class _Loader:
         from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
         from streamscribe.models.whisper.model import WhisperModel
 
-        whisper = WhisperModel(
-            self._files("whisper-base"), threads=self._threads, compute_type=self._settings.compute_type
-        )
+        whisper = WhisperModel(self._files(_WHISPER), threads=self._threads, compute_type=self._settings.compute_type)
         return Engines(self._vad(), EncoderDecoderRecognizer(whisper))
 
     def funasr(self) -> Engines:
@@ -145,7 +158,7 @@ class _Loader:
         _need_extra("funasr", "model.second_pass funasr")
         from streamscribe.models.funasr_torch.auto_model import AutoModelRecognizer
 
-        folder = self._settings.folders.get("funasr")
+        folder = self._settings.folders.get(_AUTO_MODEL)
         if folder is None:
             raise SettingsError("setting model.folders.funasr: name the folder of the model that AutoModel is to load")
         return AutoModelRecognizer(folder.expanduser(), device=self._settings.device, threads=self._threads)
@@ -153,6 +166,8 @@ class _Loader:
     def _files(self, model_id: str) -> Mapping[str, Path]:
         """The model's files: those of the folder that the settings name for it as they are, else the verified ones."""
         if (folder := self._settings.folders.get(model_id)) is None:
+            if model_id not in catalogue():
+                raise SettingsError(f"setting model.folders.{model_id}: name its folder; this model cannot be pulled")
             return open_verified(model_id, self._settings.dir.expanduser())
         folder = folder.expanduser()
         files = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
