@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the virtual environment, and installs the Debian packages that cannot come from PyPI. Works as root and with sudo.
-#   setup.sh venv PYTHON FOLDER     setup.sh test-packages
+#   setup.sh venv PYTHON FOLDER EXTRAS     setup.sh test-packages
 set -eu
 
 apt_install() {
@@ -13,19 +13,19 @@ apt_install() {
 
 case "$1" in
 venv)
-    python="$2"; folder="$3"
+    python="$2"; folder="$3"; extras="$4"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
         echo "Python 3.11 or newer is needed; name one by: make PYTHON=python3.11" >&2; exit 1; }
     # Debian ships venv apart from Python.
     "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-    echo "installing StreamScribe into $folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    echo "installing StreamScribe into $folder, with $extras"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
     ;;
 test-packages)
     command -v chromium >/dev/null 2>&1 || apt_install chromium fonts-noto-cjk
     ;;
 *)
-    echo "usage: setup.sh venv PYTHON FOLDER | test-packages" >&2; exit 2
+    echo "usage: setup.sh venv PYTHON FOLDER EXTRAS | test-packages" >&2; exit 2
     ;;
 esac
