@@ -11,6 +11,7 @@ import numpy as np
 from streamscribe.bench.load import CHUNK_BYTES, Latencies, LoadSession
 from streamscribe.bench.recordings import Recording
 from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.script import join
 from streamscribe.models.ports import FRAME_SAMPLES
 
 PAUSE_S = 1.6
@@ -47,7 +48,7 @@ class Speaker(LoadSession):
     def __init__(self, host: str, path: str, heard: Heard, script: "Script", start: bytes, silence_s: float) -> None:
         super().__init__(host, path, Latencies(), start)
         self.script = script
-        self.texts: dict[int, str] = {}
+        self._finals: dict[int, _Result] = {}
         self.measuring = False
         self._heard = heard
         self._silence_s = silence_s
@@ -58,10 +59,17 @@ class Speaker(LoadSession):
         self._sent_at.append(perf_counter())
         self.send_plain(self.script.chunk(len(self._sent_at) - 1))
 
-    @property
-    def said(self) -> str:
-        """The texts of the utterances that were said to their end."""
-        return "".join(text for end, text in self.script.ends if end <= len(self._sent_at) * _CHUNK_SAMPLES)
+    def outcome(self) -> tuple[str, str]:
+        """What was said in whole utterances, and what was heard of them: the last final of each segment."""
+        ends = [end for end, _ in self.script.ends if end <= len(self._sent_at) * _CHUNK_SAMPLES]
+        said = "".join(text for _, text in self.script.ends[: len(ends)])
+        latest = (ends[-1] if ends else 0) + int(PAUSE_S * SAMPLE_RATE / 2)
+        heard = ""
+        for segment_id in sorted(self._finals):
+            final = self._finals[segment_id]
+            if final.end_ms * SAMPLE_RATE // 1000 <= latest:
+                heard = join(heard, final.text)
+        return said, heard
 
     def told(self, payload: bytes, now: float) -> None:
         """Measures a result."""
@@ -69,7 +77,7 @@ class Speaker(LoadSession):
             return
         result = _decoder.decode(payload)
         if result.is_final:
-            self.texts[result.segment_id] = result.text
+            self._finals[result.segment_id] = result
         if not self.measuring:
             return
         if not result.is_final:

@@ -23,7 +23,6 @@ from streamscribe.bench.report import Report, report
 from streamscribe.bench.speaker import Heard, Script, Speaker
 from streamscribe.bench.text import corpus_error_rate
 from streamscribe.client.local_server import LocalServer, RunningServer
-from streamscribe.core.script import join
 
 SILENCE_MS = 800
 SETTLE_S = 5.0
@@ -118,12 +117,5 @@ async def _speak(speakers: Sequence[Speaker], lags_s: list[float]) -> None:
 
 def _error_rate(speakers: Sequence[Speaker]) -> float:
     """Of all sessions' last texts against what they said."""
-    pairs = [(speaker.said, _joined(speaker.texts)) for speaker in speakers if speaker.said]
+    pairs = [pair for pair in (speaker.outcome() for speaker in speakers) if pair[0]]
     return corpus_error_rate([said for said, _ in pairs], [text for _, text in pairs]) if pairs else 1.0
-
-
-def _joined(texts: dict[int, str]) -> str:
-    text = ""
-    for segment_id in sorted(texts):
-        text = join(text, texts[segment_id])
-    return text
