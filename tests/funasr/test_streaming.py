@@ -251,7 +251,7 @@ def test_weights_that_hold_more_than_tensors_or_do_not_fit_are_refused(talkative
     files = dict(files_of(talkative_directory))
     weights = torch.load(files["model.pt"], weights_only=True)
     files["model.pt"] = tmp_path / "model.pt"
-    for bad in ({**weights, "code": print}, dict(list(weights.items())[1:])):
+    for bad in ({**weights, "code": print}, dict(list(weights.items())[1:]), [1], torch.zeros(3)):
         torch.save(bad, files["model.pt"])
         with pytest.raises(ModelUnavailable):
             TorchStreamingParaformer(files)

@@ -4,15 +4,8 @@ import re
 
 _VALUES = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "幺": 1}
 _UNITS = {"十": 10, "百": 100, "千": 1000}
-DIGITS = "".join(_VALUES)
-NUMERALS = DIGITS + "十百千万亿"
-_NUMBER = re.compile(rf"[{NUMERALS}]+(?:点[{DIGITS}]+)?")
+NUMERALS = "".join(_VALUES) + "十百千万亿"
 _RANGE = re.compile("[一二两三四五六七八九]{2}[十百千万亿]")
-
-
-def in_digits(text: str) -> str:
-    """The text with each Chinese number in digits; what names a range (七八百) or is no number stays."""
-    return _NUMBER.sub(lambda match: number(match[0]) or match[0], text)
 
 
 def number(text: str) -> str | None:

@@ -81,9 +81,10 @@ def load_weights(model: nn.Module, file: Path) -> None:
     except Exception as error:  # the file's edge: reading what is no such file may raise anything
         raise ModelUnavailable(f"{file.name} is no file of weights") from error
     for wrapper in _UNWRAPPED:
-        state = state.get(wrapper, state)
+        state = state.get(wrapper, state) if isinstance(state, dict) else {}
     wanted = model.state_dict()
-    weights: dict[str, Tensor] = {name.removeprefix("module."): value for name, value in state.items()}
+    tensors = ((name, value) for name, value in state.items() if isinstance(value, Tensor))
+    weights: dict[str, Tensor] = {name.removeprefix("module."): value for name, value in tensors}
     fit = {name for name, value in wanted.items() if name in weights and weights[name].shape == value.shape}
     filled = {wanted[name].data_ptr() for name in fit}
     unfit = [name for name, value in wanted.items() if name not in fit and value.data_ptr() not in filled]
