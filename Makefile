@@ -10,7 +10,7 @@ FAST := tests/house tests/unit tests/machines tests/conformance
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup models check test demo serve bench format clean
+.PHONY: help setup models check test demo serve bench tiny-models format clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ bench: models ## measure accuracy, the gateway and silence against the bars of t
 	@$(BIN)/streamscribe bench accuracy --prompts 60 --check
 	@$(BIN)/streamscribe bench gateway --check
 	@$(BIN)/streamscribe bench silence --check
+
+tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about 90 minutes), then pin them
+	@PYTHONPATH=tools $(BIN)/python -m tiny_models all
+	@$(BIN)/python tools/pin_bundled.py
 
 format: $(STAMP) ## format the code
 	@$(BIN)/ruff check --fix --quiet .

@@ -31,7 +31,7 @@ def shows(capsys):
 
 
 def test_every_bar_is_an_operator_and_a_number():
-    assert BARS.keys() == {"accuracy", "endurance", "gateway", "silence", "stack", "step", "streams", "text"}
+    assert BARS.keys() == {"accuracy", "endurance", "gateway", "passes", "silence", "stack", "step", "streams", "text"}
     for bars in BARS.values():
         for rule in bars.values():
             assert rule.keys() == {"op", "bar"}

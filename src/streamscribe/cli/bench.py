@@ -233,6 +233,34 @@ def text(json: JsonOption = False, check: CheckOption = False) -> None:
 
 
 @app.command()
+def passes(
+    manifest: Annotated[
+        Path | None, typer.Option(help="Lines of JSON: audio (path), text; else the recordings of the package.")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Which models: tiny or zh.")] = "tiny",
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """What both passes hear of recordings cut tight to their speech, beside the second pass's engine alone.
+
+    Examples:
+
+    ```
+    streamscribe bench passes --check
+    streamscribe bench passes --manifest recordings.jsonl --profile zh --json
+    ```
+    """
+    settings = settings_from(None, None, model__profile=profile)
+    require_models(settings)
+    from streamscribe.bench import passes as bench
+    from streamscribe.bench.corpus import read_manifest
+
+    with err.status("recognising"):
+        report = bench.run(settings, read_manifest(manifest) if manifest else bench.recorded())
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
 def silence(
     minutes: Annotated[float, typer.Option(min=1, max=230, help="Minutes of silence before the speech.")] = 10,
     profile: ProfileOption = None,
