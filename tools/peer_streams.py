@@ -17,6 +17,7 @@ from time import perf_counter
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from streamscribe.bench.recordings import Recording, recordings
 from streamscribe.bench.text import corpus_error_rate
@@ -117,7 +118,10 @@ async def play(socket: ClientConnection, samples: np.ndarray, packet_s: float) -
 async def one(protocol, url: str, stream: Stream, delay_s: float, options: argparse.Namespace) -> None:
     await asyncio.sleep(delay_s)
     try:
-        async with connect(url, compression=None, max_size=None, ping_interval=None, open_timeout=60) as socket:
+        names = [Subprotocol("binary")] if protocol is funasr else None  # which FunASR's server insists on
+        async with connect(
+            url, subprotocols=names, compression=None, max_size=None, ping_interval=None, open_timeout=60
+        ) as socket:
             async with asyncio.timeout(len(stream.samples) / SAMPLE_RATE + options.patience_s):
                 await protocol(socket, stream, options.packet_s)
     except (OSError, TimeoutError, ConnectionClosed) as error:
