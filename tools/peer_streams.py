@@ -85,20 +85,24 @@ async def funasr(socket: ClientConnection, stream: Stream, packet_s: float) -> N
 
 async def sherpa(socket: ClientConnection, stream: Stream, packet_s: float) -> None:
     """The protocol of sherpa-onnx's streaming server: float32 samples, `Done`, and `Done!` as its last word."""
-    segments: dict[int, str] = {}
+    open_text = ""
     stopped = asyncio.get_running_loop().create_future()
 
     async def read() -> None:
+        nonlocal open_text
         try:
             async for message in socket:
                 if message == "Done!":
                     break
                 told = json.loads(message)
-                segments[told.get("segment", 0)] = told["text"]
+                open_text = told["text"]
+                if told["is_final"]:
+                    stream.heard.append(open_text)
+                    open_text = ""
         except ConnectionClosed:
             pass
         stream.late_s = perf_counter() - stopped.result()
-        stream.heard = [segments[number] for number in sorted(segments)]
+        stream.heard.append(open_text)
 
     reading = asyncio.create_task(read())
     await play(socket, (stream.samples / np.float32(32768)).astype("<f4"), packet_s)
