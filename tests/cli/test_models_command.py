@@ -9,7 +9,12 @@ from typer.testing import CliRunner
 from streamscribe.cli.models import app
 from streamscribe.models import registry
 
-IDS = ["fsmn-vad", "whisper-base", "demo-recordings", "telephone-prompts"]
+IDS = list(registry.catalogue())
+BUNDLED = [id_ for id_, model in registry.catalogue().items() if model.bundled]
+
+
+def whole(id_: str) -> dict:
+    return {"id": id_, "ok": True, "problems": []}
 
 
 @pytest.fixture
@@ -26,7 +31,8 @@ class TestEmptyFolder:
     def test_list_names_every_model_and_what_is_not_installed(self, run):
         rows = json.loads(run("list", "--json").stdout)
         assert [row["id"] for row in rows] == IDS
-        assert not any(row["installed"] for row in rows)
+        assert {"fsmn-vad", "whisper-base", "paraformer-zh", "tiny-paraformer"} <= set(IDS)
+        assert [row["id"] for row in rows if row["installed"]] == BUNDLED
         assert {"task", "languages", "licence", "size_bytes", "path"} <= rows[0].keys()
         table = run("list").stdout
         assert all(id_ in table for id_ in IDS)
@@ -37,8 +43,16 @@ class TestEmptyFolder:
         assert result.exit_code == 3
         assert "streamscribe models pull fsmn-vad" in result.stderr
 
-    def test_verify_of_nothing_exits_3(self, run):
-        assert run("verify").exit_code == 3
+    def test_verify_reads_what_is_part_of_the_package(self, run):
+        assert json.loads(run("verify", "--json").stdout) == [whole(id_) for id_ in BUNDLED]
+
+    def test_what_is_part_of_the_package_needs_no_pull_and_cannot_be_removed(self, run):
+        pulled = run("pull", "tiny-punc", "--json")
+        assert (pulled.exit_code, [report["installed"] for report in json.loads(pulled.stdout)]) == (0, [True])
+        refused = run("remove", "tiny-punc")
+        assert refused.exit_code == 2
+        assert "tiny-punc is a part of the package" in " ".join(refused.stderr.split())
+        assert run("path", "tiny-punc").exit_code == 0
 
     @pytest.mark.parametrize(
         "arguments", [["pull"], ["pull", "nope"], ["path", "nope"], ["pull", "--profile", "nope"], ["path"]]
@@ -71,7 +85,7 @@ class TestRealModels:
         again = json.loads(run("pull", "fsmn-vad", "--json").stdout)
         assert again == [{"id": "fsmn-vad", "installed": True, "path": str(tmp_path / "models/fsmn-vad")}]
         verified = json.loads(run("verify", "--json").stdout)
-        assert verified == [{"id": id_, "ok": True, "problems": []} for id_ in ("fsmn-vad", "demo-recordings")]
+        assert verified == [whole(id_) for id_ in IDS if id_ in {"fsmn-vad", "demo-recordings", *BUNDLED}]
         assert run("path", "fsmn-vad").stdout.strip() == str(tmp_path / "models/fsmn-vad")
         freed = json.loads(run("remove", "fsmn-vad", "--json").stdout)
         assert freed == [{"id": "fsmn-vad", "freed_bytes": registry.find("fsmn-vad").size_bytes}]

@@ -233,13 +233,15 @@ def _megabytes(size_bytes: int) -> str:
 
 @contextmanager
 def _installed() -> Iterator[None]:
-    """Turns a model that is not installed into its exit code."""
-    from streamscribe.models.registry import NotInstalled
+    """Turns a model that is not installed, or that comes with the package, into its exit code."""
+    from streamscribe.models.registry import NotInstalled, PartOfThePackage
 
     try:
         yield
     except NotInstalled as error:
         fail(error.message, Exit.NOT_INSTALLED)
+    except PartOfThePackage as error:
+        fail(error.message, Exit.USAGE)
 
 
 @contextmanager
