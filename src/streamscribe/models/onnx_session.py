@@ -7,6 +7,7 @@ import onnx
 import onnxruntime as ort
 
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.models.depthwise import flatten_depthwise
 from streamscribe.models.int8_weights import sign_weights, signed_is_faster
 
 
@@ -22,6 +23,7 @@ def open_session(model: onnx.ModelProto, *, threads: int) -> ort.InferenceSessio
     """Makes the graph ready to run; takes its weights over, so that a large model is not in memory three times."""
     if signed_is_faster():
         sign_weights(model)
+    flatten_depthwise(model)
     graph = model.SerializeToString()
     model.Clear()
     options = ort.SessionOptions()
