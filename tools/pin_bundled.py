@@ -1,7 +1,7 @@
 """Writes the catalogue's entries of the models that come with the package: their files, sizes and sums.
 
-    python tools/pin_bundled.py            # after tools/tiny_models has made them
-    python tools/pin_bundled.py --check    # exits 1 where the catalogue is not what the files are
+python tools/pin_bundled.py            # after tools/tiny_models has made them
+python tools/pin_bundled.py --check    # exits 1 where the catalogue is not what the files are
 """
 
 import hashlib
