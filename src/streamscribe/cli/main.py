@@ -15,6 +15,8 @@ from streamscribe.cli.output import Exit, complain, fail, first
 HELP = "Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."
 EPILOG = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted."
 TRACEBACK_VARIABLE = "STREAMSCRIBE_TRACEBACK"
+NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
+"""Read when numpy is imported. Its threads wait by spinning: beside two threads of a model they doubled its step."""
 
 app = typer.Typer(
     name="streamscribe",
@@ -53,6 +55,7 @@ def _root(
 
 def main() -> None:
     """Entry point: whatever goes wrong is told in one line, with an exit code of `Exit`."""
+    os.environ.setdefault(NUMPY_THREADS, "1")
     try:
         app()
     except KeyboardInterrupt:
