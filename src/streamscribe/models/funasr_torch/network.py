@@ -109,8 +109,8 @@ class ChunkNetwork:
             memory = attention.forward_fsmn(plain, chunk.frame_mask)
             news.append((key[:, :, : chunk.chunk_rows], value[:, :, : chunk.chunk_rows]))
             if chunk.any_past:
-                past = torch.stack([piece.state.encoder_cache[index] for piece in chunk.pieces])
-                key, value = torch.cat([past[:, 0], key], dim=2), torch.cat([past[:, 1], value], dim=2)
+                past = [piece.state.encoder_cache[index] for piece in chunk.pieces]
+                key, value = _behind([one[0] for one in past], key), _behind([one[1] for one in past], value)
             heard = _attend(attention, query, key, value, chunk.encoder_mask) + memory
             x = residual + heard if layer.in_size == layer.size else heard
             x = x + layer.feed_forward(layer.norm2(x))
@@ -154,8 +154,8 @@ class ChunkNetwork:
             query, key, value = layer.src_attn.forward_qkv(layer.norm3(x), memory)
             news.append(_DecoderNews(key[:, :, -chunk.chunk_rows :], value[:, :, -chunk.chunk_rows :], columns))
             if any_past:
-                past = torch.stack([state.decoder_cache[index] for state in states])
-                key, value = torch.cat([past[:, 0], key], dim=2), torch.cat([past[:, 1], value], dim=2)
+                past = [state.decoder_cache[index] for state in states]
+                key, value = _behind([one[0] for one in past], key), _behind([one[1] for one in past], value)
             x = x + _attend(layer.src_attn, query, key, value, mask)
         for layer in self._decoder.decoders3:
             x = layer.forward_chunk(x, memory)[0]
@@ -244,6 +244,16 @@ class Outcome:
                 state.decoder_cache[layer, 1] = news.value[place]
                 state.history[layer] = news.columns[place, :, count : count + state.history.shape[2]]
             state.decoded = True
+
+
+def _behind(past: Sequence[Tensor], present: Tensor) -> Tensor:
+    """What each stream has, (heads, keys, size), before what the batch has now: each is copied once."""
+    batch, heads, count, size = present.shape
+    before = past[0].shape[1]
+    whole = present.new_empty((batch, heads, before + count, size))
+    torch.stack(past, out=whole[:, :, :before])
+    whole[:, :, before:] = present
+    return whole
 
 
 def _attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
