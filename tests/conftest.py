@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from streamscribe.settings import load
+
+hypothesis.settings.register_profile("house", deadline=None)  # no test depends on the machine's speed
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,7 @@ formats = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(audio=formats, seed=st.integers(0, 2**32), sizes=st.lists(st.integers(1, 9_000), min_size=1, max_size=8))
 def test_law_4_packet_sizes_change_no_sample(audio: AudioFormat, seed: int, sizes: list[int]) -> None:
     data = noise(audio, 0.4, seed)
@@ -55,7 +55,7 @@ def test_law_4_packet_sizes_change_no_sample(audio: AudioFormat, seed: int, size
         assert np.array_equal(one, other)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(audio=formats, seed=st.integers(0, 2**32))
 def test_every_sample_is_finite_and_within_full_scale(audio: AudioFormat, seed: int) -> None:
     for channel in everything(PcmReader(audio), [noise(audio, 0.2, seed)]):

@@ -1,6 +1,6 @@
 """What waits for a slow reader: facts all and in order, guesses merged, bytes bounded."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.core.ids import SessionId, TraceId
@@ -61,7 +61,6 @@ messages = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(messages, st.none()), max_size=60))
 def test_law_3_versions_leave_in_growing_order_and_no_fact_is_dropped(script: list[object]) -> None:
     """None pops. The last version put is always the last version out."""

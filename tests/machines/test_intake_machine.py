@@ -61,4 +61,4 @@ class IntakeMachine(RuleBasedStateMachine):
 
 
 TestIntake = IntakeMachine.TestCase
-TestIntake.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestIntake.settings = settings(max_examples=60, stateful_step_count=40)

@@ -374,4 +374,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSession = SessionMachine.TestCase
-TestSession.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestSession.settings = settings(max_examples=60, stateful_step_count=60)

@@ -87,7 +87,7 @@ class TranscriptMachine(RuleBasedStateMachine):
 
 
 TestTranscript = TranscriptMachine.TestCase
-TestTranscript.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestTranscript.settings = settings(max_examples=60, stateful_step_count=40)
 
 
 @given(texts, texts)

@@ -59,7 +59,7 @@ def test_audio_shorter_than_a_frame_has_no_frames():
     mates=st.lists(st.integers(0, 30_000), max_size=3),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_law_4_cuts_and_mates_change_no_bit(cuts, mates, seed):
     random = np.random.default_rng(seed)
     samples = random.normal(0, 0.1, sum(cuts)).astype(np.float32)

@@ -110,7 +110,7 @@ def test_rows_of_a_batch_come_out_as_they_do_alone(model_dir):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 12)), min_size=2, max_size=6))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_law_4_streams_that_join_and_leave_hear_what_they_hear_alone(vad, clips, plan):
     """Each stream is a clip, the turn at which it joins, and its silence in tenths of a second."""
     options = [VadOptions(silence_ms=100 * tenths) for *_, tenths in plan]

@@ -24,7 +24,7 @@ def frontend(tmp_path_factory) -> ChunkFrontend:
 
 
 @given(lengths=st.lists(st.integers(1, 300), min_size=1, max_size=5), chunk_rows=st.sampled_from([5, 10, 20]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_law_4_streams_of_unequal_length_have_together_the_rows_of_each_recording(frontend, lengths, chunk_rows):
     random = np.random.default_rng(sum(lengths))
     streams = [random.normal(0, 1, (length, MELS)).astype(np.float32) for length in lengths]

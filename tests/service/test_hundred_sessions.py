@@ -8,7 +8,7 @@ import pytest
 from streamscribe.client.local_server import RunningServer
 from streamscribe.core.options import Mode
 from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage, ServerWire
-from tests.service.kit import cut, cut_at_random, figure, finals_of, noise_speech, session, until_no_session
+from tests.service.kit import cut, cut_at_random, figure, finals_of, noise_speech, session, spoken, until_no_session
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -42,11 +42,11 @@ async def test_a_hundred_sessions_hear_what_each_hears_alone(fake_server: Runnin
     )
     for messages, expected in zip(together, alone, strict=True):
         assert finals_of(messages) == expected
-        own_words = {word for final in expected for word in final.text.split()}
+        own_words = {word for final in expected for word in spoken(final.text)}
         for message in messages:
             assert not isinstance(message, ErrorMessage)
             if isinstance(message, ResultMessage):
-                assert set(message.text.split()) <= own_words
+                assert set(spoken(message.text)) <= own_words
         check_order(messages)
         assert isinstance(messages[-1], ClosedMessage)
     assert any(isinstance(m, ResultMessage) and not m.is_final for messages in together for m in messages)

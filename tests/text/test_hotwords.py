@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import streamscribe.models
@@ -183,7 +183,6 @@ WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 8.0, 100.0])
 LISTS = st.lists(st.builds(Hotword, PHRASES, WEIGHTS), max_size=8).map(tuple)
 
 
-@settings(deadline=None)
 @given(TEXTS, LISTS)
 def test_edits_do_not_overlap_and_correcting_again_changes_nothing(text: str, hotwords: tuple[Hotword, ...]) -> None:
     edits = HotwordIndex(hotwords).edits(text, "zh")
@@ -193,7 +192,6 @@ def test_edits_do_not_overlap_and_correcting_again_changes_nothing(text: str, ho
     assert HotwordIndex(hotwords).correct(once, "zh") == once
 
 
-@settings(deadline=None)
 @given(TEXTS, LISTS)
 def test_law_5_words_tell_the_text_after_a_correction(text: str, hotwords: tuple[Hotword, ...]) -> None:
     words = tuple(Word(char, at, at + 1, 1.0) for at, char in enumerate(text) if not char.isspace())

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.bench.text_rules import LANGUAGES, table
@@ -48,7 +48,6 @@ def test_english_in_a_chinese_session_is_read_as_english() -> None:
     assert written("twenty minutes", "zh") == "20 minutes"
 
 
-@settings(deadline=None)
 @given(st.sampled_from(cases()), st.sets(st.integers(1, 60)), st.booleans())
 def test_law_5_words_tell_the_text_however_it_was_cut(
     case: tuple[str, str, str], cuts: set[int], punctuation: bool
@@ -71,7 +70,6 @@ _ENGLISH = re.split(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([*_PIECES, "twenty ", "five ", "p m"])),
     st.sampled_from(["zh", "en", None, "ja"]),
@@ -87,13 +85,11 @@ def test_any_text_keeps_something_and_its_words(pieces: list[str], language: str
 _NUMERALS = re.compile("[零〇一二两三四五六七八九十百千万亿点半之分负幺%‰./0-9-]")
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(_PIECES)).map("".join))
 def test_only_numbers_of_a_chinese_text_change(text: str) -> None:
     assert _NUMERALS.sub("", written(text, "zh")) == _NUMERALS.sub("", text)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(_ENGLISH)).map(" ".join))
 def test_edits_are_in_order_and_overlap_nowhere(text: str) -> None:
     edits = number_edits(text, "en")
@@ -102,7 +98,6 @@ def test_edits_are_in_order_and_overlap_nowhere(text: str) -> None:
     assert all(edit.start < edit.end and edit.text for edit in edits)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(_PIECES)).map("".join),
     st.lists(st.sampled_from([spoken for spoken, _ in table("en")])).map(", ".join),
@@ -121,7 +116,6 @@ def test_each_number_is_a_word_of_its_own() -> None:
     assert [word.start_ms for word in done.words[:4]] == [0, 400, 500, 600]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 9999))
 def test_a_number_read_out_is_written_back(value: int) -> None:
     assert number(_read(value)) == str(value)

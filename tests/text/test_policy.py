@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.core.ids import TenantId
@@ -203,7 +203,6 @@ CHARS = st.sampled_from([*"张三丰一二六个 ，12２", *"bob twoneLé"])
 WORDS = st.lists(st.text(CHARS, min_size=1, max_size=4), max_size=4)
 
 
-@settings(deadline=None)
 @given(WORDS, st.booleans(), st.text(CHARS, max_size=20))
 def test_nothing_listed_is_left_and_the_length_stays(words: list[str], digits: bool, text: str) -> None:
     redactor = Redactor(words, digits=digits)
@@ -215,7 +214,6 @@ def test_nothing_listed_is_left_and_the_length_stays(words: list[str], digits: b
     assert not (digits and set(DIGIT_CHARS) & set(redactor.draft(text)))
 
 
-@settings(deadline=None)
 @given(WORDS, st.booleans(), st.text(CHARS, max_size=20), st.integers(0, 20))
 def test_the_draft_of_a_text_that_goes_on_goes_on(words: list[str], digits: bool, text: str, at: int) -> None:
     redactor = Redactor(words, digits=digits)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import count, pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.core.results import Result, ResultType, Word
@@ -176,7 +176,6 @@ _WORDS = st.lists(
 _SEGMENTS = st.lists(st.tuples(_WORDS, st.booleans(), st.integers(0, 3), st.integers(-5000, 5000)), max_size=4)
 
 
-@settings(deadline=None)
 @given(_SEGMENTS)
 def test_cues_are_in_order_readable_apart_and_tell_all(
     segments: list[tuple[list[tuple[str, int]], bool, int, int]],
