@@ -39,7 +39,7 @@ class Plain:
         longest_s = max(lane[0].audio_s for lane in lanes)
         if not room or (len(lanes) + 1) * longest_s > self.policy.max_batch_s:
             return lanes[0][0].arrived
-        waits_s = {Priority.URGENT: 0.0}
+        waits_s = {Priority.URGENT: 0.0, Priority.BULK: 0.0}
         return min(i.arrived + waits_s.get(i.priority, self.policy.wait_ms / 1000) for lane in lanes for i in lane)
 
     def next_timer(self, population):

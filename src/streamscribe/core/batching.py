@@ -15,6 +15,8 @@ from streamscribe.core.waiting import RANK, Group, Lane, Priority, Urgency, Wait
 __all__ = ["OVERLOAD_RETRY_S", "BatchPolicy", "Batcher", "Priority", "Waiting"]
 
 OVERLOAD_RETRY_S = 2.0
+_ROUNDING_S = 1e-9
+"""What sums of seconds may be off by."""
 _BULK_SHARE = 0.5
 _SIGHT = 8
 
@@ -73,7 +75,8 @@ class Batcher:
     def add(self, item: Waiting) -> Overloaded | None:
         """Lets `item` wait, or says that too much waits already; a single item of any length is taken."""
         share = _BULK_SHARE if item.priority >= Priority.BULK else 1.0
-        too_long = self._lane_of and self._waiting_s + item.audio_s > self._policy.max_waiting_s * share
+        bound_s = self._policy.max_waiting_s * share + _ROUNDING_S
+        too_long = self._lane_of and self._waiting_s + item.audio_s > bound_s
         if too_long or self.inflight >= self._policy.max_inflight * share:
             return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
         key: Hashable = item.id if item.exclusive is None else (item.exclusive,)
@@ -185,7 +188,7 @@ class Batcher:
         return sorted(chosen, key=RANK)
 
     def _urgency(self, item: Waiting) -> Urgency:
-        wait_s = 0.0 if item.priority is Priority.URGENT else self._policy.wait_ms / 1000
+        wait_s = 0.0 if item.priority in (Priority.URGENT, Priority.BULK) else self._policy.wait_ms / 1000
         rank = (item.arrived + item.priority * self._policy.aging_s, item.id)
         return Urgency(rank, item.priority, item.arrived + wait_s)
 
