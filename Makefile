@@ -47,11 +47,14 @@ demo: models ## start the server, stream a recording into it, print what it hear
 serve: models ## leave the server running, with a page at http://localhost:8000
 	@$(BIN)/streamscribe serve $(ARGS)
 
-bench: models ## measure accuracy, the gateway and silence against the bars of the issues
+bench: models ## measure against the bars of the issues (the large models' and the hour-long ones apart)
 	@$(BIN)/streamscribe models pull telephone-prompts
 	@$(BIN)/streamscribe bench accuracy --prompts 60 --check
 	@$(BIN)/streamscribe bench gateway --check
 	@$(BIN)/streamscribe bench silence --check
+	@$(BIN)/streamscribe bench streams --check
+	@$(BIN)/streamscribe bench passes --check
+	@$(BIN)/streamscribe bench text --check
 
 tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about 90 minutes), then pin them
 	@PYTHONPATH=tools $(BIN)/python -m tiny_models all

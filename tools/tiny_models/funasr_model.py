@@ -37,7 +37,7 @@ def build(configuration: Configuration, tokens: Sequence[str], normalisation: Pa
 
 def go_on(model: nn.Module, folder: Path) -> None:
     """Loads the weights of a directory written before; what it lacks keeps its fresh weights."""
-    model.load_state_dict(torch.load(folder / "model.pt"), strict=False)
+    model.load_state_dict(torch.load(folder / "model.pt", weights_only=True), strict=False)
 
 
 def write(
