@@ -122,6 +122,6 @@ def test_a_defect_is_one_line_and_says_how_to_see_where(run, tmp_path):
     assert done.err.startswith("error: RuntimeError: boom\nerror: this is a defect of StreamScribe")
 
 
-def test_completion_is_offered_for_the_shell():
-    done = CliRunner().invoke(app, ["--show-completion", "bash"], prog_name="streamscribe")
-    assert "_STREAMSCRIBE_COMPLETE" in done.stdout
+def test_the_shell_is_told_how_a_command_goes_on(run):
+    done = run(_STREAMSCRIBE_COMPLETE="complete_bash", COMP_WORDS="streamscribe ser", COMP_CWORD="1")
+    assert done.out.split() == ["serve"]
