@@ -57,7 +57,7 @@ def main() -> None:
     """Entry point: whatever goes wrong is told in one line, with an exit code of `Exit`."""
     os.environ.setdefault(NUMPY_THREADS, "1")
     try:
-        app()
+        app(prog_name="streamscribe")
     except KeyboardInterrupt:
         raise SystemExit(Exit.INTERRUPTED) from None
     except Exception as raised:
