@@ -24,6 +24,7 @@ venv)
     ;;
 test-packages)
     command -v chromium >/dev/null 2>&1 || apt_install chromium fonts-noto-cjk
+    command -v redis-server >/dev/null 2>&1 || apt_install redis-server
     ;;
 *)
     echo "usage: setup.sh venv PYTHON FOLDER EXTRAS | test-packages" >&2; exit 2
