@@ -25,7 +25,7 @@ from streamscribe.core.records import (
 from streamscribe.core.results import Result, ResultType, Word
 from streamscribe.gateway.app import create_app
 from streamscribe.gateway.auth import Authenticator
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import Hub, OpenDoor
 from streamscribe.gateway.listener import Binding, Listener
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
@@ -127,7 +127,7 @@ async def serving(
     gateway, limits = GatewaySettings(), limits or LimitSettings()
     bus = MemoryBus(limits.max_backlog_s)
     metrics = Metrics()
-    hub = Hub(bus, limits, metrics)
+    hub = Hub(bus, limits, metrics, OpenDoor())
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
     decoders = DecoderPool(DecodeLimits.from_settings(limits))
     app = create_app(

@@ -31,7 +31,7 @@ from streamscribe.core.records import (
 from streamscribe.core.results import Result, ResultType
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import Hub, OpenDoor
 from streamscribe.gateway.listener import Binding, Listener
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.observe.metrics import Metrics
@@ -170,7 +170,7 @@ async def running(
     limits = limits or LimitSettings()
     bus = MemoryBus(limits.max_backlog_s)
     metrics, readiness = Metrics(), Readiness({"models": lambda: ready})
-    hub = Hub(bus, limits, metrics)
+    hub = Hub(bus, limits, metrics, OpenDoor())
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
     decoder = DecoderPool(DecodeLimits(), spare=False)
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}

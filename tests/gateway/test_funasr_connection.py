@@ -15,7 +15,7 @@ from streamscribe.core.ids import TenantId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioChunk, SessionOpened
 from streamscribe.gateway.funasr_connection import FunasrConnection
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import Hub, OpenDoor
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings
@@ -202,7 +202,7 @@ async def test_a_client_that_speaks_on_after_the_end_and_is_gone_leaves_nothing_
     """What it said last waits for the last message of the utterance, which nobody will write any more."""
     limits = LimitSettings()
     bus = MemoryBus(limits.max_backlog_s)
-    hub = Hub(bus, limits, Metrics())
+    hub = Hub(bus, limits, Metrics(), OpenDoor())
     EchoWorker(bus)
     peer = DeadPeer(config("2pass"), CHUNK, END, END, END)
     connection = FunasrConnection(

@@ -21,7 +21,7 @@ from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.messages import Audio, Closed, Connected, End, ErrorSent, Ping, ResultSent, Resume, Resumed
 from streamscribe.core.options import Mode, SessionOptions
 from streamscribe.core.records import AudioChunk, Failed, SessionAbandoned
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import Hub, OpenDoor
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings
@@ -48,7 +48,7 @@ class Rig:
 async def rig() -> AsyncIterator[Rig]:
     limits = LimitSettings(max_sessions=4, max_backlog_s=0.5, resume_window_s=30)
     bus, metrics = MemoryBus(limits.max_backlog_s), Metrics()
-    hub = Hub(bus, limits, metrics)
+    hub = Hub(bus, limits, metrics, OpenDoor())
     yield Rig(hub, bus, EchoWorker(bus), metrics)
     hub.check_integrity()
     await hub.close()

@@ -24,7 +24,7 @@ from streamscribe.gateway.app import create_app
 from streamscribe.gateway.auth import Authenticator
 from streamscribe.gateway.collector import settle_collector
 from streamscribe.gateway.drain import drain, stop_signals
-from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.hub import Hub, OpenDoor
 from streamscribe.gateway.listener import Binding, Listener
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.observe.logs import configure
@@ -85,7 +85,7 @@ async def _serve(started_at: float) -> None:
     limits = LimitSettings(max_sessions=100_000, max_tenant_sessions=100_000)
     metrics, readiness = Metrics(), Readiness({})
     bus = MemoryBus(limits.max_backlog_s)
-    hub = Hub(bus, limits, metrics)
+    hub = Hub(bus, limits, metrics, OpenDoor())
     bus.attach_worker(_StandIn(bus).accept)
     decoders = DecoderPool(DecodeLimits.from_settings(limits), spare=False)
     app = create_app(

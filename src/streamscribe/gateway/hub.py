@@ -75,14 +75,12 @@ class OpenDoor:
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
 
-    def __init__(
-        self, bus: Bus, limits: LimitSettings, observer: HubObserver, admission: Admission | None = None
-    ) -> None:
+    def __init__(self, bus: Bus, limits: LimitSettings, observer: HubObserver, admission: Admission) -> None:
         self._bus = bus
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
         self._observer = observer
-        self._admission = admission or OpenDoor()
+        self._admission = admission
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._by_bus_id: dict[SessionId, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
