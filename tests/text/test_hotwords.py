@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import streamscribe.models
 from streamscribe.core.options import MAX_HOTWORD_CHARS, MAX_HOTWORDS, Hotword
 from streamscribe.core.results import Word
+from streamscribe.core.tokens import Mark
 from streamscribe.text.chinese_hotwords import WORK, ChineseHotwords
 from streamscribe.text.english_hotwords import MAX_SAME_SOUND, MAX_WORDS, EnglishHotwords
 from streamscribe.text.hotwords import HotwordIndex
@@ -162,6 +163,31 @@ def test_numbers_in_hot_words_stay_as_the_list_writes_them() -> None:
     told = TEXT.finish(FinishRequest("我看了三十六计和第三十六集", language="zh", hotwords=listed("三十六计")))
     assert told.text.startswith("我看了三十六计和")
     assert told.hotwords == ("三十六计",)
+
+
+@pytest.mark.parametrize(
+    ("text", "marks", "phrases", "expected"),
+    [
+        ("联系余验明", {3: "，", 5: "。"}, ["于雁茗"], "联系于雁茗。"),
+        ("请转验诉听你好", {4: "。", 5: "？", 7: "。"}, ["晏溯汀"], "请转晏溯汀？你好。"),
+        ("我用通义千问写的", {4: "，", 8: "。"}, ["通义千问"], "我用通义千问写的。"),
+        ("i like comfy you i a lot", {13: ",", 24: "."}, ["ComfyUI"], "I like ComfyUI a lot."),
+        ("我到了同意你去", {3: "，", 7: "。"}, ["通义千问"], "我到了，同意你去。"),
+    ],
+)
+def test_a_punctuator_s_mark_divides_no_hot_word(
+    text: str, marks: dict[int, str], phrases: list[str], expected: str
+) -> None:
+    told = tuple(Mark(at, mark) for at, mark in marks.items())
+    request = FinishRequest(text, language=language_of(text), marks=told, hotwords=listed(*phrases))
+    assert TEXT.finish(request).text == expected
+
+
+def test_sentences_one_after_the_other_without_a_mark_stay_as_they_are_too() -> None:
+    draw = random.Random(4)
+    bare = ["".join(filter(str.isalnum, text)) for text in SENTENCES if not text.isascii()]
+    index = HotwordIndex(listed(*HUNDRED))
+    assert [(one, other) for one in bare for other in draw.sample(bare, 5) if index.edits(one + other, "zh")] == []
 
 
 def test_a_final_tells_which_hot_words_it_has() -> None:

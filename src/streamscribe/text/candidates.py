@@ -16,15 +16,15 @@ class Candidate:
     edits: tuple[Edit, ...]
 
 
-def choose(candidates: Iterable[Candidate], length: int) -> list[Edit]:
-    """The edits of candidates that do not overlap, in order: the longest first, of equals the surest."""
+def choose(candidates: Iterable[Candidate], length: int) -> list[Candidate]:
+    """Candidates that do not overlap, in order: the longest are taken first, of equals the surest."""
     taken = bytearray(length)
-    edits: list[Edit] = []
+    chosen: list[Candidate] = []
     for one in sorted(candidates, key=lambda one: (one.start - one.end, -one.gain, one.start)):
         if taken.find(1, one.start, one.end) < 0:
             taken[one.start : one.end] = b"\1" * (one.end - one.start)
-            edits += one.edits
-    return sorted(edits, key=lambda edit: edit.start)
+            chosen.append(one)
+    return sorted(chosen, key=lambda one: one.start)
 
 
 def rewrite(text: str, start: int, end: int, phrase: str) -> tuple[Edit, ...]:

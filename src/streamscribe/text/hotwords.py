@@ -44,7 +44,15 @@ class HotwordIndex:
 
     def edits(self, text: str, language: str | None) -> list[Edit]:
         """What to write in place of what, in order and without overlap; nothing inside a hot word that is right."""
-        found = self.find(text)
+        return [edit for one in self._chosen(text, language, self.find(text)) for edit in one.edits]
+
+    def places(self, text: str, language: str | None) -> list[tuple[int, int]]:
+        """Start and end of each hot word of the text, of those that are right and of those that are to be written."""
+        found = self.find(text) if self._phrases else []
+        chosen = self._chosen(text, language, found) if self._phrases else []
+        return [(one.start, one.end) for one in (*found, *chosen)]
+
+    def _chosen(self, text: str, language: str | None, found: Sequence[Found]) -> list[Candidate]:
         right = [(one.start, one.end) for one in found]
         candidates = list(self._cased(text, found))
         if is_chinese(text, language):

@@ -1,5 +1,6 @@
 """What happens to a recognised text before people read it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 
@@ -84,13 +85,13 @@ class TextPipeline:
 
     def finish(self, request: FinishRequest) -> Finished:
         """A final's text. Never empty where the request's is not; words that do not tell the text are left out."""
-        result = _marked(request)
-        result = result.edited(_changes(result.text, self._simplify(result.text, request.language)))
+        heard = timed(request.text.strip(), request.words)
+        heard = heard.edited(_changes(heard.text, self._simplify(heard.text, request.language)))
         hotwords = self._hotwords.of(request.tenant_id, request.hotwords)
-        spoken = result = hotwords.correct(result, request.language)
+        names = hotwords.places(heard.text, request.language) if request.marks else ()
+        spoken = result = hotwords.correct(_marked(heard, request, names), request.language)
         if request.itn:
-            names = hotwords.find(result.text)
-            result = result.edited(_outside(names, number_edits(result.text, request.language)))
+            result = result.edited(_outside(hotwords.find(result.text), number_edits(result.text, request.language)))
         written = _written(result, request)
         return self._told(request, spoken, written, hotwords.said(written.text))
 
@@ -116,14 +117,17 @@ class TextPipeline:
         return self._simplifier.simplify(text)
 
 
-def _marked(request: FinishRequest) -> TimedText:
-    """The text with the punctuator's marks, without marks at its head."""
-    source = timed(request.text.strip(), request.words)
+def _marked(heard: TimedText, request: FinishRequest, names: Iterable[tuple[int, int]]) -> TimedText:
+    """What was heard with the punctuator's marks, without marks at its head.
+
+    None is put into a name: a punctuator, which knows texts only, divides names that were heard as other words.
+    """
     if not request.punctuation:
-        return source
+        return heard
     skipped = len(request.text) - len(request.text.lstrip())
-    marks = [Mark(mark.at - skipped, mark.text) for mark in request.marks]
-    marked = source.edited(punctuation.added(source.text, marks))
+    inside = {at for start, end in names for at in range(start + 1, end)}
+    marks = [Mark(mark.at - skipped, mark.text) for mark in request.marks if mark.at - skipped not in inside]
+    marked = heard.edited(punctuation.added(heard.text, marks))
     return marked.edited(punctuation.leading(marked.text))
 
 
