@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import soundfile
 
+from streamscribe.bench.corpus import Utterance
 from streamscribe.models.registry import open_verified
 
 RECORDINGS = "tiny-recordings"
+KINDS = ("plain", "paused", "telephone")
 QUIET = 131
 """Below this amplitude (of 32768) the synthesiser's output is silence."""
 
@@ -24,6 +26,14 @@ class Recording:
     speech_end: int
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A recording in which a rare name is said; `said.text` has it in the characters that a model knows."""
+
+    said: Utterance
+    name: str
+
+
 def recordings(kind: str = "plain") -> list[Recording]:
     """The catalogue's recordings of one kind (`plain`, `paused`, `telephone`), in the order of their manifest."""
     return [_read(file, text) for file, text in entries(kind)]
@@ -32,8 +42,25 @@ def recordings(kind: str = "plain") -> list[Recording]:
 def entries(kind: str) -> list[tuple[Path, str]]:
     """File and text of each recording of one kind."""
     files = open_verified(RECORDINGS, Path())
-    manifest = json.loads(files["manifest.json"].read_text(encoding="utf-8"))
+    manifest = _manifest(files["manifest.json"])
     return [(files[entry["file"]], entry["text"]) for entry in manifest if entry["kind"] == kind]
+
+
+def utterances() -> list[Utterance]:
+    """The recordings of every kind but those with rare names."""
+    return [Utterance(file, text) for kind in KINDS for file, text in entries(kind)]
+
+
+def named() -> list[Named]:
+    """The recordings with rare names, no name twice."""
+    files = open_verified(RECORDINGS, Path())
+    entries = _manifest(files["hotwords.json"])
+    return [Named(Utterance(files[entry["file"]], entry["text"], "zh"), entry["name"]) for entry in entries]
+
+
+def _manifest(file: Path) -> list[dict[str, str]]:
+    entries: list[dict[str, str]] = json.loads(file.read_text(encoding="utf-8"))
+    return entries
 
 
 def _read(file: Path, text: str) -> Recording:

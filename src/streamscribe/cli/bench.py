@@ -254,9 +254,41 @@ def passes(
     require_models(settings)
     from streamscribe.bench import passes as bench
     from streamscribe.bench.corpus import read_manifest
+    from streamscribe.bench.recordings import utterances
 
     with err.status("recognising"):
-        report = bench.run(settings, read_manifest(manifest) if manifest else bench.recorded())
+        report = bench.run(settings, read_manifest(manifest) if manifest else utterances())
+    _show(report, as_json=json, check=check)
+
+
+@app.command()
+def hotwords(
+    recordings: Annotated[
+        Path | None,
+        typer.Option(help="Clips without the names: lines of JSON, audio (path) and text; else those of the package."),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Which models: tiny or zh.")] = "tiny",
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """How many rare names a list of them brings about, and what it spoils where none is said.
+
+    Examples:
+
+    ```
+    streamscribe bench hotwords --check
+    streamscribe bench hotwords --recordings clips.jsonl --json
+    ```
+    """
+    settings = settings_from(None, None, model__profile=profile)
+    require_models(settings)
+    from streamscribe.bench import hotwords as bench
+    from streamscribe.bench.corpus import read_manifest
+    from streamscribe.bench.recordings import utterances
+
+    others = read_manifest(recordings) if recordings else utterances()
+    with err.status("recognising"):
+        report = bench.run(settings, others)
     _show(report, as_json=json, check=check)
 
 
