@@ -60,3 +60,14 @@ def test_a_key_is_safe_as_a_file_name():
 def test_a_short_secret_is_refused():
     with pytest.raises(ValueError, match="at least 16 bytes"):
         CacheKeys(b"short")
+
+
+@given(tenants, tenants)
+def test_law_9_an_owner_is_one_tenants_and_tells_no_name(tenant, other):
+    assert (KEYS.owner(tenant) == KEYS.owner(other)) == (tenant == other)
+    assert len({KEYS.owner(tenant), KEYS.owner(None), CacheKeys(b"another secret of it").owner(tenant)}) == 3
+    assert len(KEYS.owner(tenant)) == 64
+
+
+def test_what_has_no_tenant_has_keys_of_its_own():
+    assert KEYS.derive(None, "kind", 1) != KEYS.derive(ANN, "kind", 1)

@@ -11,6 +11,9 @@ from streamscribe.core.ids import TenantId
 
 CacheKey = NewType("CacheKey", str)
 
+Owner = NewType("Owner", str)
+"""Whose a cached thing is: a keyed digest, so that what outlives the process never tells a tenant's name."""
+
 Field = str | bytes | int | None
 
 MIN_SECRET_BYTES = 16
@@ -32,7 +35,11 @@ class CacheKeys:
             raise ValueError(f"the cache secret must have at least {MIN_SECRET_BYTES} bytes")
         self._secret = blake2b(secret, digest_size=32, person=b"cache secret").digest()
 
-    def derive(self, tenant: TenantId, kind: str, *fields: Field) -> CacheKey:
+    def owner(self, tenant: TenantId | None) -> Owner:
+        """The tenant as caches that outlive the process know it; None is the owner of what has no tenant."""
+        return Owner(blake2b(encode(tenant), digest_size=32, key=self._secret, person=b"cache owner").hexdigest())
+
+    def derive(self, tenant: TenantId | None, kind: str, *fields: Field) -> CacheKey:
         """The key of what `fields` describe, of one kind (one cache), for one tenant."""
         digest = blake2b(encode(tenant, kind, *fields), digest_size=32, key=self._secret, person=b"cache key")
         return CacheKey(digest.hexdigest())
