@@ -144,7 +144,6 @@ class WorkerSettings(_Section):
         0, MIN_SPEECH_MS, MAX_SPEECH_MS, "Shorter voice is no segment, unless the client says."
     )
     preroll_ms: int = _bounded(300, 0, 2000, "Audio given to the model before the start of voice.")
-    tail_ms: int = _bounded(300, 0, 2000, "Audio given to the model after the end of voice.")
     partial_interval_ms: int = _bounded(500, 100, 10_000, "Shortest time of audio between two partials.")
     partial_window_ms: int = _bounded(12_000, 2000, MAX_SEGMENT_MS, "Longest stretch that a partial decodes again.")
     max_pending_finals: int = _bounded(4, 1, 64, "Segments of one session waiting for their final; more audio waits.")

@@ -82,13 +82,17 @@ async def test_law_5_words_lie_in_their_segment_in_order() -> None:
             assert [word.text for word in final.words] == final.text.split()
 
 
-async def test_law_6_a_model_hears_audio_before_and_after_the_voice() -> None:
+@pytest.mark.parametrize("tail_padding_ms", [0, 120, 300])
+async def test_law_6_a_model_hears_audio_before_the_voice_and_as_much_after_it_as_it_asks_for(
+    tail_padding_ms: int,
+) -> None:
     recognizer = HeardRecognizer()
+    recognizer.tail_padding_ms = tail_padding_ms
     async with rig(fake_models(recognizer)) as worker:
         [final] = await worker.transcribe("s", speech(5, 1500), OFFLINE)
         assert (final.start_ms, final.end_ms) == (1200, 2700)
         [request] = recognizer.requests
-        assert len(request.samples) == to_samples(300 + 1500 + 300)
+        assert len(request.samples) == to_samples(300 + 1500 + tail_padding_ms)
 
 
 @pytest.mark.parametrize("cut_samples", [0, 1, 777])

@@ -72,6 +72,10 @@ _NAMES = {
     ),
 }
 
+UNMEASURED_TAIL_PADDING_MS = 300
+"""For a model without an entry in the catalogue: as much as any entry has, for too much costs some time of a step, and
+too little a last word."""
+
 _WHISPER = "whisper-base"
 _AUTO_MODEL = "funasr"
 """What AutoModel loads has no entry in the catalogue, and so no other id."""
@@ -104,7 +108,7 @@ class _Loader:
         from streamscribe.models.whisper.model import WhisperModel
 
         whisper = WhisperModel(self._files(_WHISPER), threads=self._threads, compute_type=self._settings.compute_type)
-        return Engines(self._vad(), EncoderDecoderRecognizer(whisper))
+        return Engines(self._vad(), EncoderDecoderRecognizer(whisper, tail_padding_ms=_tail_padding_ms(_WHISPER)))
 
     def funasr(self) -> Engines:
         """FSMN-VAD, a streaming Paraformer, a second pass and CT-Transformer."""
@@ -125,34 +129,44 @@ class _Loader:
             from streamscribe.models.funasr_torch.streaming import TorchStreamingParaformer
 
             return TorchStreamingParaformer(
-                self._files(names.streaming_torch), device=self._settings.device, threads=self._threads
+                self._files(names.streaming_torch),
+                device=self._settings.device,
+                threads=self._threads,
+                tail_padding_ms=_tail_padding_ms(names.streaming_torch),
             )
         from streamscribe.models.paraformer.streaming_onnx import OnnxStreamingParaformer
 
-        return OnnxStreamingParaformer(self._files(names.streaming), threads=self._threads)
+        return OnnxStreamingParaformer(
+            self._files(names.streaming), threads=self._threads, tail_padding_ms=_tail_padding_ms(names.streaming)
+        )
 
     def _second_pass(self, names: _Names) -> SegmentRecognizer:
         match self._settings.second_pass:
             case "sensevoice":
                 from streamscribe.models.sense_voice import OnnxSenseVoice
 
-                return OnnxSenseVoice(self._files(names.sense_voice), threads=self._threads)
+                return OnnxSenseVoice(
+                    self._files(names.sense_voice),
+                    threads=self._threads,
+                    tail_padding_ms=_tail_padding_ms(names.sense_voice),
+                )
             case "nano":
                 return self._nano(names)
             case "funasr":
                 return self._auto_model()
         from streamscribe.models.paraformer.offline_onnx import OnnxParaformer
 
-        return OnnxParaformer(self._files(names.paraformer), threads=self._threads)
+        return OnnxParaformer(
+            self._files(names.paraformer), threads=self._threads, tail_padding_ms=_tail_padding_ms(names.paraformer)
+        )
 
     def _nano(self, names: _Names) -> SegmentRecognizer:
         _need_extra("funasr", "model.second_pass nano")
         from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
         from streamscribe.models.funasr_torch.nano import FunAsrNano
 
-        return EncoderDecoderRecognizer(
-            FunAsrNano(self._files(names.nano), device=self._settings.device, threads=self._threads)
-        )
+        nano = FunAsrNano(self._files(names.nano), device=self._settings.device, threads=self._threads)
+        return EncoderDecoderRecognizer(nano, tail_padding_ms=_tail_padding_ms(names.nano))
 
     def _auto_model(self) -> SegmentRecognizer:
         _need_extra("funasr", "model.second_pass funasr")
@@ -161,7 +175,12 @@ class _Loader:
         folder = self._settings.folders.get(_AUTO_MODEL)
         if folder is None:
             raise SettingsError("setting model.folders.funasr: name the folder of the model that AutoModel is to load")
-        return AutoModelRecognizer(folder.expanduser(), device=self._settings.device, threads=self._threads)
+        return AutoModelRecognizer(
+            folder.expanduser(),
+            device=self._settings.device,
+            threads=self._threads,
+            tail_padding_ms=_tail_padding_ms(_AUTO_MODEL),
+        )
 
     def _files(self, model_id: str) -> Mapping[str, Path]:
         """The model's files: those of the folder that the settings name for it as they are, else the verified ones."""
@@ -174,6 +193,12 @@ class _Loader:
         if not files:
             raise SettingsError(f"setting model.folders.{model_id}: no files in {folder}")
         return files
+
+
+def _tail_padding_ms(model_id: str) -> int:
+    """What the catalogue holds for the model, wherever its files come from."""
+    entry = catalogue().get(model_id)
+    return UNMEASURED_TAIL_PADDING_MS if entry is None else entry.tail_padding_ms
 
 
 def _need_extra(extra: str, setting: str) -> None:

@@ -1,19 +1,55 @@
 """A segment recogniser of any engine that encodes and decodes apart."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Any
 
-from streamscribe.models.ports import EncoderDecoder, Hypothesis, SegmentRequest
+import numpy as np
 
-Features = TypeVar("Features")
-Encoded = TypeVar("Encoded")
+from streamscribe.models.whisper.guards import is_silent
+from streamscribe.models.ports import (
+    DecodeRequest,
+    Embedding,
+    EncoderDecoder,
+    Hypothesis,
+    Identity,
+    LookAgain,
+    SegmentRequest,
+    Window,
+)
 
 
-class EncoderDecoderRecognizer(Generic[Features, Encoded]):
-    """Recognises segments by an engine's two steps, one after the other."""
+def decode_request(request: SegmentRequest, embedding: Embedding, *, silent: bool, looked: Any = None) -> DecodeRequest:
+    """What the language model is asked about a segment, without its audio."""
+    return DecodeRequest(
+        embedding,
+        len(request.samples),
+        silent,
+        request.language,
+        request.task,
+        request.hotwords,
+        request.words,
+        request.draft,
+        request.itn,
+        looked,
+    )
 
-    def __init__(self, engine: EncoderDecoder[Features, Encoded]) -> None:
+
+_Look = tuple[int, Window, Any]
+"""Which segment, in which window, and what an earlier look at it left."""
+
+
+class EncoderDecoderRecognizer:
+    """Recognises segments by an engine's two steps, one after the other in one thread."""
+
+    def __init__(self, engine: EncoderDecoder, *, tail_padding_ms: int = 0) -> None:
+        self.tail_padding_ms = tail_padding_ms
         self._engine = engine
+        self._nothing = np.zeros((0, engine.width), np.float32)
+
+    @property
+    def identity(self) -> Identity:
+        """That of both steps."""
+        return (*self._engine.encoder_identity, *self._engine.decoder_identity)
 
     @property
     def max_samples(self) -> int:
@@ -26,5 +62,28 @@ class EncoderDecoderRecognizer(Generic[Features, Encoded]):
 
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch."""
-        encoded = self._engine.encode([self._engine.features(request) for request in batch])
-        return self._engine.decode(list(zip(batch, encoded, strict=True)))
+        heard: dict[int, Hypothesis] = {}
+        left: list[_Look] = [(index, Window.SHORT, None) for index in range(len(batch))]
+        while left:
+            looks, left = left, []
+            for (index, _, _), answer in zip(looks, self._look(batch, looks), strict=True):
+                if isinstance(answer, LookAgain):
+                    left.append((index, answer.window, answer.state))
+                else:
+                    heard[index] = answer
+        return [heard[index] for index in range(len(batch))]
+
+    def _look(self, batch: Sequence[SegmentRequest], looks: Sequence[_Look]) -> list[Hypothesis | LookAgain]:
+        """Encodes the segments in their windows and decodes them; silence is not encoded."""
+        embeddings = {index: self._nothing for index, _, _ in looks}
+        spoken = [(index, window) for index, window, _ in looks if not is_silent(batch[index].samples)]
+        inputs = [self._engine.features(batch[index].samples, batch[index].frames, window) for index, window in spoken]
+        for (index, _), embedding in zip(spoken, self._engine.encode(inputs), strict=True):
+            embeddings[index] = embedding
+        audible = {index for index, _ in spoken}
+        return self._engine.decode(
+            [
+                decode_request(batch[index], embeddings[index], silent=index not in audible, looked=state)
+                for index, _, state in looks
+            ]
+        )

@@ -5,7 +5,8 @@ Engines are synchronous and not thread-safe: `models.pool.Replica` owns each in 
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from enum import StrEnum
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,22 @@ def frame_count(samples: int) -> int:
     return max(0, (samples - FRAME_SAMPLES) // FRAME_SHIFT_SAMPLES + 1)
 
 
-Features = TypeVar("Features")
-Encoded = TypeVar("Encoded")
+Embedding = npt.NDArray[np.float32]
+"""What a language model reads of a segment, shape (rows, width), a row for each audio token; never written to once it
+was given away."""
+
+EncoderInput = npt.NDArray[np.float32]
+"""What an encoder reads of a segment, two-dimensional."""
+
+Identity = tuple[str | int, ...]
+"""All that decides a result besides its input: what equal identities make of equal inputs is equal. For cache keys."""
+
+
+class Window(StrEnum):
+    """How much an encoder reads of a segment: its audio and a little, or all that the model was trained on."""
+
+    SHORT = "short"
+    FULL = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +137,7 @@ class SegmentRequest:
     `frames` are those of `samples`, from its first sample on, where the platform has them already; an engine that
     reads other features computes them from `samples`. `itn` asks a model that can write numbers in digits to do so.
     What an engine keeps of a request (its compiled hot words) serves no other tenant than `tenant_id` (law 9).
+    Without `store` nothing that is made of the request is kept once it is answered.
     """
 
     samples: Samples
@@ -133,14 +149,25 @@ class SegmentRequest:
     frames: Frames | None = None
     itn: bool = False
     tenant_id: TenantId | None = None
+    store: bool = True
 
 
 class SegmentRecognizer(Protocol):
     """Recognises whole segments, batched."""
 
     @property
+    def identity(self) -> Identity:
+        """What its hypotheses depend on, besides the requests and the weights' sums."""
+        ...
+
+    @property
     def max_samples(self) -> int:
         """The longest segment that it takes."""
+        ...
+
+    @property
+    def tail_padding_ms(self) -> int:
+        """How much audio must follow the end of voice, as measured, for no last word to be lost."""
         ...
 
     def check_language(self, code: str) -> None:
@@ -152,29 +179,97 @@ class SegmentRecognizer(Protocol):
         ...
 
 
-class EncoderDecoder(Protocol[Features, Encoded]):
-    """A recogniser in two steps, so that audio can be encoded apart from (and before) the language model."""
+class AudioEncoder(Protocol):
+    """The first half of a recogniser in two steps: what the language model will read of a segment's audio."""
 
     @property
     def max_samples(self) -> int:
         """The longest segment that it takes."""
         ...
 
+    @property
+    def front_end(self) -> Identity:
+        """What its `features` depend on, besides the audio."""
+        ...
+
+    @property
+    def encoder_identity(self) -> Identity:
+        """What its embeddings depend on, besides the audio and the weights' sums: class, library versions, front end,
+        arithmetic, device, attention, adapters, and the rule of `num_tokens`."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Columns of an embedding."""
+        ...
+
+    def num_tokens(self, samples: int, window: Window = Window.SHORT) -> int:
+        """Rows of the embedding of so many samples: the model's own rule."""
+        ...
+
+    def features(self, samples: Samples, frames: Frames | None = None, window: Window = Window.SHORT) -> EncoderInput:
+        """What the encoder reads, from any thread. Raises AudioTooLong for more than `max_samples`."""
+        ...
+
+    def group(self, features: EncoderInput) -> Hashable:
+        """What shares a pass of the encoder: only inputs of one group do, the shorter padded to the longest."""
+        ...
+
+    def encode(self, batch: Sequence[EncoderInput]) -> list[Embedding]:
+        """One embedding each, in order; in the owner's thread. A batch changes no more than rounding."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """What the language model is given: a complete embedding and what was asked, never audio.
+
+    `silent` says that the segment has no sound that could be speech. `looked` is what an earlier look at the segment
+    left (`LookAgain.state`).
+    """
+
+    embedding: Embedding
+    num_samples: int
+    silent: bool = False
+    language: str | None = None
+    task: Task = Task.TRANSCRIBE
+    hotwords: tuple[Hotword, ...] = ()
+    words: bool = False
+    draft: bool = False
+    itn: bool = False
+    looked: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """The decoder is not sure of what it heard: it wants the segment encoded in `window`, and `state` back with it."""
+
+    window: Window
+    state: Any
+
+
+class EmbeddingDecoder(Protocol):
+    """The second half: a language model that reads embeddings."""
+
+    @property
+    def decoder_identity(self) -> Identity:
+        """What its texts depend on, besides embeddings, requests and the weights' sums."""
+        ...
+
     def check_language(self, code: str) -> None:
         """Raises BadRequest for a language tag that it does not know; from any thread."""
         ...
 
-    def features(self, request: SegmentRequest) -> Features:
-        """What the encoder reads."""
+    def decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis | LookAgain]:
+        """One answer each, in order; equal requests get equal answers whatever the batch.
+
+        A request that has been `looked` at gets a hypothesis.
+        """
         ...
 
-    def encode(self, batch: Sequence[Features]) -> list[Encoded]:
-        """One encoder output each, in order."""
-        ...
 
-    def decode(self, batch: Sequence[tuple[SegmentRequest, Encoded]]) -> list[Hypothesis]:
-        """One hypothesis each, in order."""
-        ...
+class EncoderDecoder(AudioEncoder, EmbeddingDecoder, Protocol):
+    """A recogniser in two steps, so that audio is encoded apart from (and before) the language model."""
 
 
 @dataclass(frozen=True, slots=True)

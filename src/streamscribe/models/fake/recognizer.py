@@ -26,6 +26,8 @@ class FakeRecognizer:
     Each step sleeps `cost_ms`, whatever its size. Raises ValueError for audio that contains POISON.
     """
 
+    tail_padding_ms = 300
+
     def __init__(self, cost_ms: float = 0.0) -> None:
         self._cost_s = cost_ms / 1000
 

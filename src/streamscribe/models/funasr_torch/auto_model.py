@@ -31,8 +31,9 @@ class AutoModelRecognizer:
     company.
     """
 
-    def __init__(self, folder: Path, *, device: str = "cpu", threads: int = 1) -> None:
+    def __init__(self, folder: Path, *, device: str = "cpu", threads: int = 1, tail_padding_ms: int = 0) -> None:
         """Loads it without a hub and without the directory's own code; raises ModelUnavailable where that fails."""
+        self.tail_padding_ms = tail_padding_ms
         open_device(device, threads=threads)
         if not (folder / "config.yaml").is_file():
             raise ModelUnavailable("the model's directory has no config.yaml")

@@ -46,8 +46,11 @@ class TorchStreamingParaformer:
     Not thread-safe: one thread owns it.
     """
 
-    def __init__(self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1) -> None:
+    def __init__(
+        self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1, tail_padding_ms: int = 0
+    ) -> None:
         """Loads a FunASR directory by its files `config.yaml`, `model.pt`, `tokens.json` and `am.mvn`."""
+        self.tail_padding_ms = tail_padding_ms
         self._device = open_device(device, threads=threads)
         modules = load_streaming(files, self._device)
         self._tokens, self._silent = modules.tokens, modules.silent_ids
@@ -63,11 +66,6 @@ class TorchStreamingParaformer:
     def lookahead_ms(self) -> int:
         """300 ms: the rows that the encoder reads ahead."""
         return LOOK_AHEAD_ROWS * ROW_MS
-
-    @property
-    def tail_padding_ms(self) -> int:
-        """What the model needs behind the last sound."""
-        return 0
 
     def open(self, chunk_ms: int) -> StreamState:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""

@@ -56,11 +56,12 @@ class OnnxStreamingParaformer:
     confidences and what is as likely as another token.
     """
 
-    def __init__(self, files: Mapping[str, Path], *, threads: int = 1) -> None:
+    def __init__(self, files: Mapping[str, Path], *, threads: int = 1, tail_padding_ms: int = 0) -> None:
         """Builds it from `model.onnx` and `decoder.onnx` (or their `_quant` forms) and the files beside them.
 
         These are `config.yaml`, `tokens.json` and `am.mvn`. Raises ModelUnavailable for another kind of model.
         """
+        self.tail_padding_ms = tail_padding_ms
         config = yaml.safe_load(files["config.yaml"].read_text(encoding="utf-8"))
         if config["model"] != "ParaformerStreaming":
             raise ModelUnavailable("config.yaml has a model other than ParaformerStreaming")
@@ -82,11 +83,6 @@ class OnnxStreamingParaformer:
     def lookahead_ms(self) -> int:
         """300 ms: the rows that the encoder reads ahead."""
         return LOOK_AHEAD_ROWS * ROW_MS
-
-    @property
-    def tail_padding_ms(self) -> int:
-        """120 ms, as measured on 200 clips cut tight to speech: more does not save more last tokens."""
-        return 120
 
     def open(self, chunk_ms: int) -> StreamState:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""

@@ -38,11 +38,12 @@ _MARK = re.compile(r"[，。？！、；：?!;]|[.,](?!\d)")
 class OnnxSenseVoice:
     """FunASR's SenseVoiceSmall; not thread-safe."""
 
-    def __init__(self, files: Mapping[str, Path], *, threads: int = 1) -> None:
+    def __init__(self, files: Mapping[str, Path], *, threads: int = 1, tail_padding_ms: int = 0) -> None:
         """Builds it from `model.onnx` or `model_quant.onnx`, `am.mvn`, `tokens.json` and `config.yaml`.
 
         Raises ModelUnavailable for another kind of model.
         """
+        self.tail_padding_ms = tail_padding_ms
         config = yaml.safe_load(files["config.yaml"].read_text(encoding="utf-8"))
         self._frontend = SegmentFrontend(config, files["am.mvn"])
         self._vocabulary: list[str] = json.loads(files["tokens.json"].read_bytes())
