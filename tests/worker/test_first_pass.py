@@ -215,7 +215,8 @@ async def test_the_last_chunk_goes_before_the_chunks_of_others() -> None:
             await worker.open(name, ONLINE)
         await worker.send("closing", voice(900, 13) + silence(600))
         await worker.heard("closing")
-        await streams.entered()
+        for _ in range(2):
+            await streams.entered()
         while len(streams.chunks) < 2:
             await asyncio.sleep(0)
         streams.gate.clear()
