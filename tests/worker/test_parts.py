@@ -108,6 +108,21 @@ async def test_a_line_tells_in_order_whatever_gets_ready_first(seed: int) -> Non
     assert len(line) == 0
 
 
+async def test_a_line_that_holds_much_audio_has_no_room_though_it_has_places() -> None:
+    line = Line(5, max_audio_s=10)
+    first, second = line.join(4.5), line.join(6)
+    assert line.full
+    waiting = asyncio.ensure_future(line.room())
+    line.ready(second, lambda: None)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    line.check_integrity()
+    line.ready(first, lambda: None)
+    await waiting
+    line.check_integrity()
+    assert not line.full
+
+
 def test_a_budget_starts_with_one_draft_and_grows_while_they_come_back_soon() -> None:
     budget = DraftBudget(0.5)
     assert budget.take()

@@ -13,7 +13,7 @@ from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import InternalError, ModelUnavailable
 from streamscribe.core.ids import SessionId
 from streamscribe.core.options import Mode, SessionOptions
-from streamscribe.core.records import Failed, Finished, Recognised, SpeechStarted
+from streamscribe.core.records import Failed, Finished, Recognised, SpeechStarted, SpeechStopped
 from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.settings import WorkerSettings
@@ -134,6 +134,64 @@ async def test_law_7_a_session_with_too_many_finals_pending_reads_no_more() -> N
         await worker.end("busy")
         await worker.over("busy")
         assert len(worker.finals("busy")) == 6
+
+
+FILE = replace(OFFLINE, live=False)
+WHOLE = 10**9
+"""All audio in one record."""
+
+
+async def test_the_segments_of_a_file_gather_until_they_fill_a_step() -> None:
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    async with rig(fake_models(recognizer, BatchPolicy(max_batch_size=4)), max_backlog_s=60) as worker:
+        await worker.open("file", FILE)
+        await worker.send("file", speech(1, *[500] * 10), WHOLE)
+        await worker.end("file")
+        await recognizer.entered()
+        stopped = [event for event in worker.events["file"] if isinstance(event, SpeechStopped)]
+        assert len(stopped) >= 4
+        recognizer.gate.set()
+        await worker.over("file")
+        assert len(worker.finals("file")) == 10  # the last two, which fill no step, at the end
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+async def test_a_segment_of_a_file_waits_for_no_company_when_no_audio_waits_or_a_flush_asks(flushed: bool) -> None:
+    async with rig(max_backlog_s=60) as worker:
+        await worker.open("file", FILE)
+        await worker.send("file", speech(1, 500, 500), WHOLE)
+        if flushed:
+            await worker.flush("file", "m")
+            await worker.flushed("file", "m")
+        await worker.until("file", lambda event: isinstance(event, Recognised) and event.result.end_ms > 2900)
+
+
+@pytest.mark.parametrize(
+    ("policy", "held"),
+    [(BatchPolicy(max_batch_size=4), 8), (BatchPolicy(max_batch_size=4, max_batch_s=4.25), 4), (BatchPolicy(1), 2)],
+)
+async def test_law_7_a_file_has_two_steps_of_segments_pending_and_reads_no_more(policy: BatchPolicy, held: int) -> None:
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    settings = WorkerSettings(max_pending_finals=1)
+    async with rig(fake_models(recognizer, policy), settings=settings, max_backlog_s=1) as worker:
+        await worker.open("file", FILE)
+        sending = asyncio.ensure_future(worker.send("file", speech(1, *[2000] * 14)))
+        await recognizer.entered()
+        await worker.until("file", lambda event: isinstance(event, SpeechStopped) and event.at_ms > 3100 * held)
+        await worker.open("other", OFFLINE)
+        await worker.send("other", voice(500, 9))
+        await worker.until("other", lambda event: isinstance(event, SpeechStarted))
+        assert not sending.done()
+        assert not worker.bus.room(SessionId("file"), 32_000)
+        started = [event for event in worker.events["file"] if isinstance(event, SpeechStarted)]
+        assert held <= len(started) <= held + 1
+        recognizer.gate.set()
+        await sending
+        await worker.end("file")
+        await worker.over("file")
+        assert len(worker.finals("file")) == 14
 
 
 async def test_finals_wait_where_the_model_is_overloaded(monkeypatch: pytest.MonkeyPatch) -> None:

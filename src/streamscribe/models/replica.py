@@ -77,6 +77,8 @@ class Replica(Generic[Req, Res]):
         step_timeout_s: float = inf,
     ) -> None:
         self.name = name
+        self.policy = policy
+        """How its requests are gathered into steps."""
         self.population = 0
         """How many sessions may have a request; a step waits for others only while fewer than these wait."""
         self._step = step

@@ -1,6 +1,7 @@
 """Finals of whole segments: the full decode of each that has closed, told in order."""
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 
 from streamscribe.core.endpoint import SegmentClosed
@@ -12,9 +13,34 @@ from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, seconds
 from streamscribe.worker.teller import Teller
 
+FILE_STEPS = 2
+"""Of a file, so many full steps of segments may wait for their finals: one runs while the next one gathers."""
+
+
+def line_of_finals(options: SessionOptions, tools: StreamTools) -> Line:
+    """Where the last finals of a session wait: a few of a live one, of a file what fills the model's steps."""
+    most, policy = tools.settings.max_pending_finals, tools.models.recognizer_replica.policy
+    if options.live:
+        return Line(most)
+    return Line(max(most, FILE_STEPS * policy.max_batch_size), FILE_STEPS * policy.max_batch_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """A segment that ended at sample `end`, its final's place, and what is asked about it: nothing if it is empty."""
+
+    segment: Segment
+    end: int
+    place: Place
+    request: SegmentRequest | None
+
 
 class Finals:
     """The last pass of one session: segments are recognised side by side and told in the order they closed.
+
+    Those of a live session are asked for at once. Those of a file gather until they fill a step, or until all the
+    audio that has come was heard: on a quick model they would run one by one. What gathers is less than a step, which
+    is half the line: there is always something that makes room.
 
     A segment's final never comes before that of its first pass. As many wait as the line has places. A decode that
     fails raises in the session's task group: a segment is never lost in silence.
@@ -35,6 +61,7 @@ class Finals:
         self._teller = teller
         self._finisher = finisher
         self._line = line
+        self._gathered: list[_Closed] = []
         self._loop = asyncio.get_running_loop()
 
     def opened(self, segment: Segment) -> None:
@@ -44,15 +71,30 @@ class Finals:
         """Nothing is to be done before a segment's end."""
 
     async def closed(self, segment: Segment, closed: SegmentClosed) -> None:
-        """Has the segment recognised."""
+        """Has the segment recognised, a file's with others."""
         await self._line.room()
-        place = self._line.join()
         request = None
         if not closed.empty:
             request = segment.request(closed, self._options, words=self._finisher.needs_words)
-        self._tasks.create_task(self._settle(segment, closed.end, request, place))
+        place = self._line.join(0.0 if request is None else seconds(len(request.samples)))
+        self._gathered.append(_Closed(segment, closed.end, place, request))
+        if self._options.live or self._fills_step():
+            self.caught_up()
 
-    async def _settle(self, segment: Segment, end: int, request: SegmentRequest | None, place: Place) -> None:
+    def caught_up(self) -> None:
+        """Has recognised what has gathered."""
+        gathered, self._gathered = self._gathered, []
+        for one in gathered:
+            self._tasks.create_task(self._settle(one))
+
+    def _fills_step(self) -> bool:
+        """Whether one more like the longest would not fit."""
+        policy, count = self._tools.models.recognizer_replica.policy, len(self._gathered)
+        longest_s = max(one.place.audio_s for one in self._gathered)
+        return count >= policy.max_batch_size or (count + 1) * longest_s > policy.max_batch_s
+
+    async def _settle(self, closed: _Closed) -> None:
+        segment, end, request = closed.segment, closed.end, closed.request
         try:
             final = NOBODY_SPOKE if request is None else await self._recognise(segment, end, request)
         except Exception:
@@ -60,7 +102,7 @@ class Finals:
             raise
         if segment.first_final is not None:
             await segment.first_final
-        self._line.ready(place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
+        self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
 
     async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
         began_s = self._loop.time()

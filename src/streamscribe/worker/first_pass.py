@@ -134,6 +134,9 @@ class FirstPass:
             rest = rest[run.chunk_frames :]
         await run.chunks.put(_Chunk(rest, closed.end, end))
 
+    def caught_up(self) -> None:
+        """Nothing waits for company here."""
+
     def _chunk_ms(self) -> int:
         options, adaptive = self._options, self._tools.chunk
         if options.latency is Latency.ADAPTIVE and options.chunk_ms is None and adaptive is not None:

@@ -102,6 +102,9 @@ class Drafts:
             self._task.cancel()
             self._drafting = self._task = None
 
+    def caught_up(self) -> None:
+        """Nothing waits for company here."""
+
     async def _draft(self, one: _Open) -> None:
         segment, track = one.segment, one.segment.track
         end = track.heard

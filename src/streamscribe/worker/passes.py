@@ -35,6 +35,10 @@ class Pass(Protocol):
         """A segment ended; its track has its audio until this returns."""
         ...
 
+    def caught_up(self) -> None:
+        """All that has come was heard, and nobody knows when more comes: what waits for company goes alone."""
+        ...
+
 
 def passes_of(
     opened: SessionOpened, tools: StreamTools, tasks: asyncio.TaskGroup, teller: Teller, last: Line

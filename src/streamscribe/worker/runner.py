@@ -128,6 +128,8 @@ class Worker:
             stream = owned.stream = Stream(owned.opened, tools, tasks, lambda event: self._tell(owned, event))
             self._bus.settle(session_id, 0)
             while not stream.ended:
+                if owned.inbox.empty():
+                    stream.caught_up()
                 record, arrived = await owned.inbox.get()
                 await stream.handle(record, arrived)
                 self._bus.settle(session_id, len(record.data) if isinstance(record, AudioChunk) else 0)

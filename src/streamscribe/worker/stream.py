@@ -20,7 +20,7 @@ from streamscribe.core.records import (
 )
 from streamscribe.models.ports import Samples
 from streamscribe.worker.channel import Channel
-from streamscribe.worker.line import Line
+from streamscribe.worker.finals import line_of_finals
 from streamscribe.worker.passes import passes_of
 from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
 from streamscribe.worker.teller import Teller
@@ -52,7 +52,7 @@ class Stream:
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
         self._hotwords = options.hotwords
         self._teller = Teller(opened, emit, tools.observer)
-        self._line = Line(tools.settings.max_pending_finals)
+        self._line = line_of_finals(options, tools)
         self._passes = passes_of(opened, tools, tasks, self._teller, self._line)
         self._arrived_s = self._progress_s = self._loop.time()
 
@@ -78,6 +78,11 @@ class Stream:
                 self._hotwords = record.hotwords
             case AudioEnded():
                 await self._end()
+
+    def caught_up(self) -> None:
+        """All records that have come were handled."""
+        for one in self._passes:
+            one.caught_up()
 
     async def _hear_chunk(self, chunk: AudioChunk) -> None:
         """Piece by piece, so that a large message does not hold up the event loop."""
@@ -109,6 +114,7 @@ class Stream:
             await self._hear_blocks(blocks)
         for channel in self.channels:
             await self._perform(channel, channel.endpointer.flush(channel.track.heard))
+        self.caught_up()
         await self._line.room()
         self._line.ready(self._line.join(), lambda: self._emit(Flushed(self._session_id, marker)))
 
@@ -117,6 +123,7 @@ class Stream:
         await self._hear_blocks([channel.track.last_block() for channel in self.channels], last=True)
         for channel in self.channels:
             await self._perform(channel, channel.endpointer.end(channel.track.heard))
+        self.caught_up()
         self.ended = True
 
     async def _perform(self, channel: Channel, effects: Iterable[Effect]) -> None:
