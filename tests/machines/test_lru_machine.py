@@ -67,4 +67,71 @@ class LruMachine(RuleBasedStateMachine):
         assert all(key in self.lru for key in self.held)
 
 
+OWNERS = st.sampled_from(["ann", "bob", None])
+
+
+class SharedLruMachine(RuleBasedStateMachine):
+    """With all that a cache between tenants asks of the books: shares, a protected part, keys that are condemned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lru = Lru(6, MAX_BYTES, protected_share=0.6, owner_share=0.5)
+        self.held: dict[tuple[str | None, str], int] = {}
+        self.pins: list[tuple[str | None, str]] = []
+
+    @rule(owner=OWNERS, key=KEYS)
+    def a_look_up_tells_what_is_held(self, owner, key):
+        assert self.lru.get((owner, key)) == ((owner, key) in self.held)
+
+    @rule(owner=OWNERS, key=KEYS, size=st.integers(0, 60))
+    def law_9_an_owner_over_its_share_evicts_its_own_and_nobody_what_is_in_use(self, owner, key, size):
+        own = sum(held for (other, name), held in self.held.items() if other == owner and name != key)
+        room = sum(self.held.values()) + size <= MAX_BYTES and len(self.held) < 6 and not self.pins
+        before = self.lru.evicted_for_share
+        evicted = self.lru.put((owner, key), size, owner)
+        if evicted is None:
+            assert size > MAX_BYTES // 2 or self.pins
+            return
+        assert not set(evicted) & {*self.pins, (owner, key)}
+        for_share = self.lru.evicted_for_share - before
+        assert all(other == owner for other, _ in evicted[:for_share])
+        if room:
+            assert all(other == owner for other, _ in evicted)
+        if own + size > MAX_BYTES // 2:
+            assert for_share
+        for victim in evicted:
+            del self.held[victim]
+        self.held[owner, key] = size
+
+    @rule(owner=OWNERS, key=KEYS)
+    def a_pin_holds_what_is_held(self, owner, key):
+        assert self.lru.pin((owner, key)) == ((owner, key) in self.held)
+        if (owner, key) in self.held:
+            self.pins.append((owner, key))
+
+    @precondition(lambda self: self.pins)
+    @rule()
+    def an_unpin_frees_it(self):
+        self.lru.unpin(self.pins.pop())
+
+    @rule(owner=OWNERS, key=KEYS)
+    def what_is_condemned_is_gone_whoever_uses_it(self, owner, key):
+        assert self.lru.condemn((owner, key)) == ((owner, key) in self.held)
+        self.held.pop((owner, key), None)
+
+    @rule(owner=OWNERS)
+    def an_owners_keys_are_known(self, owner):
+        assert set(self.lru.of_owner(owner)) == {key for key in self.held if key[0] == owner}
+
+    @invariant()
+    def the_books_are_right(self):
+        self.lru.check_integrity()
+        assert set(self.lru.keys()) == self.held.keys()
+        assert len(self.lru) == len(self.held)
+        assert self.lru.size_bytes >= sum(self.held.values())
+        if not self.pins:
+            assert self.lru.size_bytes == sum(self.held.values())
+
+
 TestLru = LruMachine.TestCase
+TestSharedLru = SharedLruMachine.TestCase

@@ -70,3 +70,91 @@ def test_what_is_not_held_cannot_be_pinned_or_removed():
     assert not lru.pin("a")
     assert not lru.remove("a")
     assert len(lru) == 0
+
+
+def fair(max_entries=100, max_bytes=100):
+    return Lru(max_entries, max_bytes, owner_share=0.5)
+
+
+def test_an_owner_makes_room_for_its_own_keys_within_its_share():
+    lru = fair()
+    for key in ("a1", "a2"):
+        assert lru.put(key, 25, "ann") == []
+    assert lru.put("b1", 50, "bob") == []
+    assert lru.put("a3", 25, "ann") == ["a1"]
+    assert "b1" in lru
+    assert (lru.evicted_for_share, lru.evicted_for_space) == (1, 0)
+    assert lru.of_owner("ann") == ["a2", "a3"]
+
+
+def test_small_keys_count_towards_the_share_as_well():
+    lru = fair(max_entries=4)
+    for key in "abc":
+        lru.put(key, 1, "ann")
+    assert lru.of_owner("ann") == ["b", "c"]
+
+
+def test_what_is_larger_than_an_owners_share_is_not_held():
+    lru = fair()
+    lru.put("a", 10, "ann")
+    assert lru.put("b", 51, "ann") is None
+    assert "a" in lru
+
+
+def test_three_owners_within_their_shares_go_by_the_oldest_use():
+    lru = fair()
+    for owner in ("ann", "bob"):
+        lru.put(owner, 50, owner)
+    assert lru.put("eve", 50, "eve") == ["ann"]
+    assert (lru.evicted_for_share, lru.evicted_for_space) == (0, 1)
+
+
+def test_keys_used_again_survive_a_scan_of_keys_used_once():
+    lru = Lru(10, 1000, protected_share=0.8)
+    for key in range(8):
+        lru.put(key, 10)
+        lru.get(key)
+    for key in range(100, 200):
+        lru.put(key, 10)
+    assert all(key in lru for key in range(8))
+    assert len(lru) == 10
+
+
+def test_protected_keys_that_are_used_no_more_go_when_others_are():
+    lru = Lru(10, 1000, protected_share=0.8)
+    for key in range(100):
+        lru.put(key, 10)
+        lru.get(key)
+    assert not any(key in lru for key in range(90))
+
+
+def test_a_key_larger_than_the_protected_part_does_not_empty_it():
+    lru = Lru(10, 100, protected_share=0.5)
+    lru.put("small", 10)
+    lru.get("small")
+    lru.put("large", 60)
+    lru.get("large")
+    assert lru.put("other", 40) == ["large"]
+    assert "small" in lru
+
+
+def test_a_condemned_key_is_no_longer_held_and_gives_its_place_at_the_last_unpin():
+    lru = filled(max_entries=1, a=10)
+    lru.pin("a")
+    lru.pin("a")
+    assert lru.condemn("a")
+    assert not lru.get("a")
+    assert not lru.condemn("a")
+    assert (len(lru), lru.size_bytes, lru.keys(), lru.of_owner(None)) == (0, 10, [], [])
+    assert lru.put("b", 1) is None
+    lru.unpin("a")
+    assert lru.size_bytes == 10
+    lru.unpin("a")
+    assert lru.size_bytes == 0
+    assert lru.put("a", 5) == []
+
+
+def test_a_condemned_key_that_nobody_uses_is_forgotten_at_once():
+    lru = filled(a=10)
+    assert lru.condemn("a")
+    assert lru.size_bytes == 0
