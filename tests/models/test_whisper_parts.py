@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.bootstrap.models import warm_up_audio
 from streamscribe.models.whisper import guards
 from streamscribe.models.whisper.features import log_mel
 from streamscribe.models.whisper.vocabulary import Piece
@@ -86,20 +85,6 @@ def test_law_5_words_make_up_the_text_and_their_times_are_monotone_and_inside(pa
     assert all(0 <= time <= samples for time in times)
 
 
-@given(st.lists(st.integers(0, 9), max_size=20), st.lists(st.integers(0, 9), min_size=1, max_size=12))
-def test_a_loop_is_found_where_it_begins_to_repeat(before, phrase):
-    tokens = before + phrase * 16
-    start = guards.loop_start(tokens)
-    assert start is not None
-    assert start <= len(before) + len(phrase)
-    assert tokens[start] in tokens[:start]
-
-
-@pytest.mark.parametrize("tokens", [[], [1], [5, 5, 5, 5, 5], list(range(60)), [1, 2, 3, 1, 2, 3, 1, 2, 3]])
-def test_what_people_repeat_is_no_loop(tokens):
-    assert guards.loop_start(tokens) is None
-
-
 def test_a_decode_is_astray_when_it_does_not_end_or_repeats_itself():
     assert guards.is_degenerate(range(40), "fine", limit=40)
     assert guards.is_degenerate([7] * 20, "no", limit=40)
@@ -125,12 +110,3 @@ def test_audio_bounds_the_tokens():
     assert guards.token_limit(np.zeros(0, dtype=np.float32)) == 24
     assert guards.token_limit(np.zeros(16_000, dtype=np.float32)) == 44
     assert guards.token_limit(np.zeros(480_000, dtype=np.float32)) == guards.MAX_TOKENS
-
-
-def test_silence_is_what_is_below_60_decibels():
-    assert guards.is_silent(np.full(9, 9e-4, dtype=np.float32))
-    assert not guards.is_silent(np.full(9, -2e-3, dtype=np.float32))
-
-
-def test_the_warm_up_is_no_silence_of_which_the_decoder_would_see_nothing():
-    assert not guards.is_silent(warm_up_audio())

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamscribe.models.whisper.guards import is_silent
+from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import (
     DecodeRequest,
     Embedding,

@@ -12,8 +12,8 @@ from streamscribe.core.errors import AudioTooLong, BadRequest, ModelUnavailable
 from streamscribe.core.options import Hotword
 from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.packages import import_all_of_funasr
+from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
-from streamscribe.models.whisper.guards import is_silent
 
 _MAX_SAMPLES = 30 * SAMPLE_RATE
 _LEAST_SAMPLES = SAMPLE_RATE // 10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from streamscribe.models.whisper.guards import loop_start
+from streamscribe.models.guards import loop_start
 
 
 class Watch:

@@ -1,11 +1,10 @@
-"""What keeps Whisper from telling more than was said: silence, loops and text on noise."""
+"""What keeps Whisper from telling more than was said: decodes that go astray, and text on noise."""
 
 import zlib
 from collections.abc import Sequence
 
-import numpy as np
-
 from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.models.guards import loop_start
 from streamscribe.models.ports import Samples
 
 MAX_TOKENS = 224
@@ -13,35 +12,15 @@ MAX_TOKENS = 224
 
 _BASE_TOKENS = 24
 _TOKENS_PER_SECOND = 20
-_SILENT_PEAK = 1e-3
-_LOOP_TIMES = 4
-_LOOP_TOKENS = 16
 _STAMMER_TOKENS = 8
 _MAX_COMPRESSION = 2.4
 _NO_SPEECH = 0.67
 _UNLIKELY = -1.0
 
 
-def is_silent(samples: Samples) -> bool:
-    """Whether nothing in the audio is louder than -60 dBFS."""
-    return not len(samples) or float(np.abs(samples).max()) < _SILENT_PEAK
-
-
 def token_limit(samples: Samples) -> int:
     """More tokens than anyone speaks in so much audio."""
     return min(MAX_TOKENS, _BASE_TOKENS + _TOKENS_PER_SECOND * len(samples) // SAMPLE_RATE)
-
-
-def loop_start(tokens: Sequence[int], at_least: int = _LOOP_TOKENS) -> int | None:
-    """Where the tokens begin to say the same again, for four times and `at_least` tokens or more up to the end."""
-    size = len(tokens)
-    for period in range(1, size // _LOOP_TIMES + 1):
-        repeated = 0
-        while repeated < size - period and tokens[size - 1 - repeated] == tokens[size - 1 - repeated - period]:
-            repeated += 1
-        if repeated + period >= max(_LOOP_TIMES * period, at_least):
-            return size - repeated
-    return None
 
 
 def is_degenerate(tokens: Sequence[int], text: str, limit: int) -> bool:

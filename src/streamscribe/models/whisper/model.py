@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong
+from streamscribe.models.guards import loop_start
 from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
 from streamscribe.models.whisper import guards
 from streamscribe.models.whisper.features import FRAMES_PER_SECOND, HOP_SAMPLES, MAX_FRAMES, Mel, log_mel
@@ -208,7 +209,7 @@ class WhisperModel:
             job.hotwords = ()
         self._generate(again, no_repeat_ngram_size=3, repetition_penalty=1.1)
         for job in jobs:
-            job.tokens = job.tokens[: min(job.limit, guards.loop_start(job.tokens) or job.limit)]
+            job.tokens = job.tokens[: min(job.limit, loop_start(job.tokens) or job.limit)]
             job.pieces = self._vocabulary.pieces(job.tokens)
 
     def _words(self, job: _Job) -> tuple[HypothesisWord, ...]:
