@@ -13,6 +13,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import ctranslate2
@@ -23,10 +24,11 @@ import soundfile
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
 from streamscribe.bench.text import counts_characters, normalise
 from streamscribe.bootstrap import warm_up_audio
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.encoder_decoder import decode_request
+from streamscribe.models.guards import is_silent
+from streamscribe.models.ports import DecodeRequest, LookAgain, SegmentRequest, Window
 from streamscribe.models.registry import open_verified
-from streamscribe.models.whisper.features import MAX_FRAMES, log_mel
-from streamscribe.models.whisper.model import WhisperModel
+from streamscribe.models.whisper.model import Look, WhisperModel
 from streamscribe.settings import load
 from streamscribe.text.script import Simplifier
 
@@ -40,24 +42,25 @@ class Joined(WhisperModel):
         self.astray += len(jobs)
         super()._repair(jobs)
 
-    def _listen_again(self, jobs):
-        self.again += len(jobs)
-        super()._listen_again(jobs)
+    def decode(self, batch):
+        answers = super().decode(batch)
+        self.again += sum(isinstance(answer, LookAgain) for answer in answers)
+        return answers
 
 
 class Once(Joined):
-    def _listen_again(self, jobs):
-        pass
+    def decode(self, batch):
+        return super().decode([replace(request, looked=Look("", (), ())) for request in batch])
 
 
 class Full(Once):
-    def features(self, request):
-        return log_mel(request.samples, MAX_FRAMES, 80)
+    def features(self, samples, frames=None, window=Window.FULL):
+        return super().features(samples, frames, Window.FULL)
 
 
 class Short(Once):
     def _padded(self, jobs):
-        return ctranslate2.StorageView.from_array(np.stack([job.encoding for job in jobs]))
+        return ctranslate2.StorageView.from_array(np.stack([job.request.embedding for job in jobs]))
 
 
 ENGINES = {"engine": Joined, "joined": Once, "full": Full, "short": Short}
@@ -71,12 +74,16 @@ def measured(engine: Joined, name: str, utterances: Sequence[Utterance], *, draf
     for utterance in utterances:
         samples, _ = soundfile.read(utterance.audio, dtype="float32")
         request = SegmentRequest(samples, language=utterance.language, draft=draft)
-        began = time.perf_counter()
-        encoded = engine.encode([engine.features(request)])
-        encoded_at = time.perf_counter()
-        heard.append(engine.decode([(request, encoded[0])])[0].text)
-        encode_s += encoded_at - began
-        decode_s += time.perf_counter() - encoded_at
+        answer = LookAgain(Window.SHORT, None)
+        while isinstance(answer, LookAgain):
+            began = time.perf_counter()
+            encoded = engine.encode([engine.features(samples, None, answer.window)])
+            encoded_at = time.perf_counter()
+            asked = decode_request(request, encoded[0], silent=is_silent(samples), looked=answer.state)
+            answer = engine.decode([asked])[0]
+            encode_s += encoded_at - began
+            decode_s += time.perf_counter() - encoded_at
+        heard.append(answer.text)
         audio_s += len(samples) / 16_000
     characters = counts_characters(utterances[0].text)
     simplify = Simplifier().simplify if characters else str
@@ -112,8 +119,8 @@ def main() -> None:
         print("|---|---|---|---|---|---|---|---|---|---|")
         for name in arguments.windows.split(","):
             engine = ENGINES[name](files, threads=2)
-            noise = SegmentRequest(warm_up_audio())
-            engine.decode([(noise, engine.encode([engine.features(noise)])[0])])
+            noise = warm_up_audio()
+            engine.decode([DecodeRequest(engine.encode([engine.features(noise)])[0], len(noise))])
             for utterances in filter(None, sets):
                 for draft in (False, True):
                     measured(engine, name, utterances, draft=draft)

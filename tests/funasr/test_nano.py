@@ -77,12 +77,11 @@ def test_law_4_batch_mates_change_nothing(recognizer, speech):
 
 def test_frames_that_are_there_already_are_read_in_place_of_the_audio(nano, speech):
     samples = speech(1, to_samples(1500))
-    request = SegmentRequest(samples, frames=Fbank().frames(samples))
-    assert np.array_equal(nano.features(request), nano.features(SegmentRequest(samples)))
+    assert np.array_equal(nano.features(samples, Fbank().frames(samples)), nano.features(samples))
 
 
 def test_encodings_are_alike_alone_and_in_a_batch(nano, speech):
-    rows = [nano.features(SegmentRequest(speech(seed, to_samples(200 + 900 * seed)))) for seed in range(5)]
+    rows = [nano.features(speech(seed, to_samples(200 + 900 * seed))) for seed in range(5)]
     for encoding, one in zip(nano.encode(rows), rows, strict=True):
         assert np.allclose(encoding, nano.encode([one])[0], atol=1e-4)
         assert encoding.dtype == np.float32
@@ -112,7 +111,7 @@ def test_wrong_languages_and_long_segments_are_refused(nano):
     with pytest.raises(BadRequest):
         nano.check_language("tlh")
     with pytest.raises(AudioTooLong):
-        nano.features(SegmentRequest(np.zeros(nano.max_samples + 1, np.float32)))
+        nano.features(np.zeros(nano.max_samples + 1, np.float32))
 
 
 def test_an_empty_batch_is_nothing(recognizer):

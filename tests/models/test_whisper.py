@@ -144,6 +144,6 @@ class TestWhisper(SegmentRecognizerContract):
             recognizer.recognize([SegmentRequest(clips["jishu"], language="xx")])
 
     def test_a_few_seconds_cost_a_few_seconds_of_encoding(self, whisper, clips):
-        features = whisper.features(SegmentRequest(clips["hello_world"]))
+        features = whisper.features(clips["hello_world"])
         assert features.shape == (80, 500)
         assert whisper.encode([features])[0].shape == (250, 512)

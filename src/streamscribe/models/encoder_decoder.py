@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamscribe.core.errors import AudioTooLong
 from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import (
     DecodeRequest,
@@ -61,7 +62,12 @@ class EncoderDecoderRecognizer:
         self._engine.check_language(code)
 
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
-        """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch."""
+        """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch.
+
+        Raises AudioTooLong for more than `max_samples`.
+        """
+        if any(len(request.samples) > self.max_samples for request in batch):
+            raise AudioTooLong("a segment is longer than the model takes")
         heard: dict[int, Hypothesis] = {}
         left: list[_Look] = [(index, Window.SHORT, None) for index in range(len(batch))]
         while left:

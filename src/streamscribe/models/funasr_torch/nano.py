@@ -2,11 +2,12 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Hashable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,18 +18,31 @@ from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.nano_modules import load_nano
 from streamscribe.models.funasr_torch.nano_prompt import instruction, language_name
 from streamscribe.models.funasr_torch.watch import Watch
-from streamscribe.models.lfr import Rows, low_frame_rate
-from streamscribe.models.ports import Hypothesis, SegmentRequest
-from streamscribe.models.whisper.guards import is_silent
-
-Encoding = npt.NDArray[np.float32]
-"""What the language model reads of one segment, (rows, its width); no rows where nobody speaks."""
+from streamscribe.models.lfr import STACKED, STRIDE, Rows, low_frame_rate
+from streamscribe.models.ports import (
+    DecodeRequest,
+    Embedding,
+    Frames,
+    Hypothesis,
+    Identity,
+    LookAgain,
+    Samples,
+    Window,
+    frame_count,
+)
 
 _MAX_SAMPLES = 30 * SAMPLE_RATE
 _BASE_TOKENS = 8
 _TOKENS_PER_SECOND = 12
 _PARITY = 1e-3
 _PARITY_HALF = 5e-2
+
+
+class _Local(threading.local):
+    """What each thread that computes features has of its own."""
+
+    def __init__(self) -> None:
+        self.fbank = Fbank()
 
 
 class FunAsrNano:
@@ -43,7 +57,7 @@ class FunAsrNano:
         self._device = open_device(device, threads=threads)
         self._parts = load_nano(files, self._device)
         self._width = self._parts.language_model.get_input_embeddings().weight.shape[1]
-        self._fbank = Fbank()
+        self._local = _Local()
         with torch.inference_mode():
             self._check_parity()
 
@@ -56,16 +70,45 @@ class FunAsrNano:
         """Raises BadRequest for a language tag that it does not know; from any thread."""
         language_name(code)
 
-    def features(self, request: SegmentRequest) -> Rows:
-        """The segment's rows of 60 ms; none for silence. Raises AudioTooLong for more than `max_samples`."""
-        if len(request.samples) > _MAX_SAMPLES:
-            raise AudioTooLong("a segment is longer than 30 s")
-        if is_silent(request.samples):
-            return np.zeros((0, 7 * MELS), np.float32)
-        return low_frame_rate(self._fbank.frames(request.samples) if request.frames is None else request.frames)
+    @property
+    def front_end(self) -> Identity:
+        """Kaldi's filter bank, seven frames stacked every sixth."""
+        return ("fbank-lfr", 1, MELS, STACKED, STRIDE, version("kaldi-native-fbank"))
 
-    def encode(self, batch: Sequence[Rows]) -> list[Encoding]:
-        """What the language model will read of each segment."""
+    @property
+    def encoder_identity(self) -> Identity:
+        """Fun-ASR-Nano's encoder and adaptor in FunASR's code, on this device, in float32."""
+        libraries = (torch.__version__, version("funasr"))
+        return ("fun-asr-nano", 1, *libraries, self._device.type, "float32", self._parts.halvings, *self.front_end)
+
+    @property
+    def decoder_identity(self) -> Identity:
+        """The language model in transformers' code, its arithmetic and device; greedy decoding."""
+        libraries = (torch.__version__, version("transformers"))
+        dtype = str(self._parts.language_model.dtype)
+        return ("fun-asr-nano", 1, *libraries, self._device.type, dtype)
+
+    @property
+    def width(self) -> int:
+        """Columns of an embedding: those of the language model."""
+        return int(self._width)
+
+    def num_tokens(self, samples: int, window: Window = Window.SHORT) -> int:
+        """A row for each 480 ms or less: three times half of the encoder's rows, rounded up."""
+        return self._tokens_of(-(-frame_count(samples) // STRIDE))
+
+    def features(self, samples: Samples, frames: Frames | None = None, window: Window = Window.SHORT) -> Rows:
+        """The segment's rows of 60 ms; it has no other window. Raises AudioTooLong for more than `max_samples`."""
+        if len(samples) > _MAX_SAMPLES:
+            raise AudioTooLong("a segment is longer than 30 s")
+        return low_frame_rate(self._local.fbank.frames(samples) if frames is None else frames)
+
+    def group(self, features: Rows) -> Hashable:
+        """All share a pass."""
+        return None
+
+    def encode(self, batch: Sequence[Rows]) -> list[Embedding]:
+        """What the language model will read of each segment; nothing of less than a frame."""
         encoded = [np.zeros((0, self._width), np.float32) for _ in batch]
         spoken = [index for index, rows in enumerate(batch) if len(rows)]
         if spoken:
@@ -74,10 +117,12 @@ class FunAsrNano:
                     encoded[index] = rows.float().cpu().numpy()
         return encoded
 
-    def decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
+    def decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis | LookAgain]:
         """One hypothesis each, punctuated by the model and without word times, which it cannot tell reliably."""
-        hypotheses = [Hypothesis("", request.language, punctuated=True) for request, _ in batch]
-        spoken = [index for index, (_, encoding) in enumerate(batch) if len(encoding)]
+        hypotheses: list[Hypothesis | LookAgain] = [
+            Hypothesis("", request.language, punctuated=True) for request in batch
+        ]
+        spoken = [index for index, one in enumerate(batch) if len(one.embedding) and not one.silent]
         if spoken:
             with torch.inference_mode():
                 found = self._decode([batch[index] for index in spoken])
@@ -96,13 +141,13 @@ class FunAsrNano:
 
     def _tokens_of(self, rows: int) -> int:
         for _ in range(self._parts.halvings):
-            rows = (rows - 1) // 2 + 1
+            rows = -(-rows // 2)
         return rows
 
-    def _decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
+    def _decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis]:
         model, tokenizer = self._parts.language_model, self._parts.tokenizer
-        prompts = [self._prompt(request, torch.from_numpy(encoding)) for request, encoding in batch]
-        limits = [_token_limit(len(request.samples)) for request, _ in batch]
+        prompts = [self._prompt(request) for request in batch]
+        limits = [_token_limit(request.num_samples) for request in batch]
         end = model.config.eos_token_id
         watch = Watch(limits, end)
         generated = model.generate(
@@ -114,19 +159,20 @@ class FunAsrNano:
             pad_token_id=end if model.config.pad_token_id is None else model.config.pad_token_id,
         )
         found = []
-        for index, (request, _) in enumerate(batch):
+        for index, request in enumerate(batch):
             tokens, confidence = watch.result(index, generated[index].tolist())
             text = tokenizer.decode(tokens, skip_special_tokens=True).replace("/sil", " ")
             text = re.sub(r"\s+", " ", text).strip()
             found.append(Hypothesis(text, request.language, confidence if text else 0.0, punctuated=True))
         return found
 
-    def _prompt(self, request: SegmentRequest, encoding: Tensor) -> Tensor:
+    def _prompt(self, request: DecodeRequest) -> Tensor:
         """The dialogue as the language model's own embeddings, with the audio's rows in their place."""
         asked = instruction(request.hotwords, request.language, itn=request.itn)
         before = self._embedded(f"{self._parts.before_user}<|im_start|>user\n{asked}")
         after = self._embedded(f"<|im_end|>\n<|im_start|>assistant\n{self._parts.before_answer}")
-        return torch.cat([before, encoding.to(before.device, before.dtype), after])
+        rows = torch.tensor(request.embedding, device=before.device, dtype=before.dtype)
+        return torch.cat([before, rows, after])
 
     def _embedded(self, text: str) -> Tensor:
         ids = torch.tensor(self._parts.tokenizer.encode(text), device=self._device)
@@ -138,9 +184,8 @@ class FunAsrNano:
         model = self._parts.language_model
         long, short = (np.sin(np.arange(rows * 7 * MELS, dtype=np.float32)).reshape(rows, -1) for rows in (24, 9))
         alone, together = self._encode([short])[0], self._encode([long, short])[1]
-        prompts = _left_padded(
-            [self._prompt(SegmentRequest(np.zeros(0, np.float32)), rows) for rows in (alone, alone[:2])]
-        )
+        embedding = alone.float().cpu().numpy()
+        prompts = _left_padded([self._prompt(DecodeRequest(rows, 0)) for rows in (embedding, embedding[:2])])
         scores = model(**prompts).logits[:, -1]
         model.set_attn_implementation("eager")
         eager = model(**prompts).logits[:, -1]

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.models.guards import loop_start
-from streamscribe.models.ports import Samples
 
 MAX_TOKENS = 224
 """Tokens of one decode: half of Whisper's positions."""
@@ -18,9 +17,9 @@ _NO_SPEECH = 0.67
 _UNLIKELY = -1.0
 
 
-def token_limit(samples: Samples) -> int:
+def token_limit(samples: int) -> int:
     """More tokens than anyone speaks in so much audio."""
-    return min(MAX_TOKENS, _BASE_TOKENS + _TOKENS_PER_SECOND * len(samples) // SAMPLE_RATE)
+    return min(MAX_TOKENS, _BASE_TOKENS + _TOKENS_PER_SECOND * samples // SAMPLE_RATE)
 
 
 def is_degenerate(tokens: Sequence[int], text: str, limit: int) -> bool:

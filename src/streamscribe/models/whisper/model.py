@@ -16,19 +16,25 @@ from typing import Any, TypeVar
 
 import ctranslate2
 import numpy as np
-import numpy.typing as npt
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong
 from streamscribe.models.guards import loop_start
-from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
+from streamscribe.models.ports import (
+    DecodeRequest,
+    Embedding,
+    Frames,
+    Hypothesis,
+    HypothesisWord,
+    Identity,
+    LookAgain,
+    Samples,
+    Window,
+)
 from streamscribe.models.whisper import guards
 from streamscribe.models.whisper.features import FRAMES_PER_SECOND, HOP_SAMPLES, MAX_FRAMES, Mel, log_mel
 from streamscribe.models.whisper.vocabulary import Piece, Vocabulary
 from streamscribe.models.whisper.word_times import words
-
-Encoding = npt.NDArray[np.float32]
-"""Encoder output of one segment, as (positions of 20 ms, width); shorter than 30 s, without the silence behind."""
 
 _POSITIONS = MAX_FRAMES // 2
 _SILENCE_LEVEL = -0.625
@@ -45,13 +51,21 @@ _TEXT_POSITIONS = 448
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the first look at a segment found, which the second one adds to."""
+
+    language: str
+    no_speech: tuple[float, ...]
+    doubts: tuple[bool, ...]
+
+
 @dataclass(slots=True)
 class _Job:
     """One request on its way through the decoder; each look at it adds to `no_speech` and `doubts`."""
 
     index: int
-    request: SegmentRequest
-    encoding: Encoding
+    request: DecodeRequest
     language: str = ""
     hotwords: Sequence[int] = ()
     prompt: Sequence[int] = ()
@@ -79,6 +93,12 @@ class _Job:
         return self.astray or self.confidence < _SURE
 
     @property
+    def wants_another_look(self) -> bool:
+        """Whether the full window may tell more: not to a draft, and not where that is what was read."""
+        request = self.request
+        return self.unsure and not request.draft and not request.looked and len(request.embedding) < _POSITIONS
+
+    @property
     def nobody_spoke(self) -> bool:
         return all(self.doubts) and guards.is_no_speech(self.no_speech)
 
@@ -93,7 +113,8 @@ class WhisperModel:
         self._model = ctranslate2.models.Whisper(
             str(files["model.bin"].parent), device="cpu", compute_type=compute_type, intra_threads=threads
         )
-        self._silence: Encoding | None = None
+        level = np.full((self._model.n_mels, MAX_FRAMES), _SILENCE_LEVEL, dtype=np.float32)
+        self._silence = self.encode([level])[0]
 
     @property
     def max_samples(self) -> int:
@@ -104,46 +125,89 @@ class WhisperModel:
         """Raises BadRequest for a language tag that it does not know; from any thread."""
         self._vocabulary.language(code)
 
-    def features(self, request: SegmentRequest) -> Mel:
+    @property
+    def front_end(self) -> Identity:
+        """The log-mel spectrogram, its bands, and numpy, which computes it."""
+        return ("log-mel", 1, self._model.n_mels, np.__version__)
+
+    @property
+    def encoder_identity(self) -> Identity:
+        """Whisper on CTranslate2, its arithmetic, and how much silence is read behind the audio."""
+        return ("whisper", 1, ctranslate2.__version__, "cpu", self._model.compute_type, _TAIL_FRAMES, *self.front_end)
+
+    @property
+    def decoder_identity(self) -> Identity:
+        """The decoder's search, arithmetic and guards."""
+        return ("whisper", 1, ctranslate2.__version__, "cpu", self._model.compute_type, _BEAM)
+
+    @property
+    def width(self) -> int:
+        """Columns of an embedding."""
+        return int(self._silence.shape[1])
+
+    def num_tokens(self, samples: int, window: Window = Window.SHORT) -> int:
+        """A position for each 20 ms of what is read."""
+        return _frames_read(samples, window) // 2
+
+    def features(self, samples: Samples, frames: Frames | None = None, window: Window = Window.SHORT) -> Mel:
         """The log-mel spectrogram of the segment and three to four seconds of silence, in whole seconds.
 
-        Raises AudioTooLong for more than `max_samples`.
+        In a full window there is silence up to 30 s. `frames` of another kind are of no use here. Raises AudioTooLong
+        for more than `max_samples`.
         """
-        size = len(request.samples)
-        if size > self.max_samples:
+        if len(samples) > self.max_samples:
             raise AudioTooLong("a segment is longer than 30 s")
-        frames = -(-size // SAMPLE_RATE) * FRAMES_PER_SECOND + _TAIL_FRAMES
-        return log_mel(request.samples, min(MAX_FRAMES, frames), self._model.n_mels)
+        return log_mel(samples, _frames_read(len(samples), window), self._model.n_mels)
 
-    def encode(self, batch: Sequence[Mel]) -> list[Encoding]:
+    def group(self, features: Mel) -> Hashable:
+        """Only segments of equal length share a pass: padding would be heard."""
+        return features.shape
+
+    def encode(self, batch: Sequence[Mel]) -> list[Embedding]:
         """The encoder's output, one each; segments of equal length share a pass."""
-        outputs: dict[int, Encoding] = {}
+        outputs: dict[int, Embedding] = {}
         for group in _grouped(range(len(batch)), lambda index: batch[index].shape):
             view = ctranslate2.StorageView.from_array(np.stack([batch[index] for index in group]))
             encoded = np.array(self._model.encode(view, to_cpu=True), dtype=np.float32)
             outputs.update(zip(group, encoded, strict=True))
         return [outputs[index] for index in range(len(batch))]
 
-    def decode(self, batch: Sequence[tuple[SegmentRequest, Encoding]]) -> list[Hypothesis]:
-        """What was said, one hypothesis each; raises BadRequest for a language that the model does not know."""
-        jobs = [_Job(index, request, encoding) for index, (request, encoding) in enumerate(batch)]
-        for job in jobs:
-            job.language = self._vocabulary.language(job.request.language) if job.request.language else ""
-        heard = [job for job in jobs if not guards.is_silent(job.request.samples)]
+    def decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis | LookAgain]:
+        """What was said, one hypothesis each; raises BadRequest for a language that the model does not know.
+
+        A final that it is not sure of it wants to read in a full window.
+        """
+        jobs = [_Job(index, request) for index, request in enumerate(batch)]
+        answers: list[Hypothesis | LookAgain] = [Hypothesis("", request.language) for request in batch]
+        heard = [job for job in jobs if not job.request.silent]
+        for job in heard:
+            self._recall(job)
         self._recognise_languages([job for job in heard if not job.language])
         for job in heard:
             job.prompt = self._vocabulary.task_prompt(job.language, job.request.task)
-            job.limit = guards.token_limit(job.request.samples)
+            job.limit = guards.token_limit(job.request.num_samples)
         self._listen(heard)
-        self._listen_again([job for job in heard if job.unsure and not job.request.draft])
-        spoken = [job for job in heard if not job.nobody_spoke]
-        self._repair([job for job in spoken if job.astray])
-        hypotheses = [Hypothesis("", job.request.language) for job in jobs]
-        for job in spoken:
+        decided = []
+        for job in heard:
+            if job.wants_another_look:
+                look = Look(job.language, tuple(job.no_speech), tuple(job.doubts))
+                answers[job.index] = LookAgain(Window.FULL, look)
+            elif not job.nobody_spoke:
+                decided.append(job)
+        self._repair([job for job in decided if job.astray])
+        for job in decided:
             if job.text:
                 timed = self._words(job) if job.request.words else ()
-                hypotheses[job.index] = Hypothesis(job.text, job.language, job.confidence, timed)
-        return hypotheses
+                answers[job.index] = Hypothesis(job.text, job.language, job.confidence, timed)
+        return answers
+
+    def _recall(self, job: _Job) -> None:
+        """What is known of the job before it is decoded: the language, from an earlier look or the request."""
+        look: Look | None = job.request.looked
+        if look is not None:
+            job.language, job.no_speech, job.doubts = look.language, [*look.no_speech], [*look.doubts]
+        elif job.request.language:
+            job.language = self._vocabulary.language(job.request.language)
 
     def _recognise_languages(self, jobs: Sequence[_Job]) -> None:
         if jobs:
@@ -165,13 +229,6 @@ class WhisperModel:
             if not job.request.hotwords:
                 job.no_speech.append(no_speech[job.index])
             job.doubts.append(guards.is_doubtful(job.tokens, job.log_probability, astray=job.astray))
-
-    def _listen_again(self, jobs: Sequence[_Job]) -> None:
-        """Decodes from an encoding of the full window, which is what Whisper knows best."""
-        mels = [log_mel(job.request.samples, MAX_FRAMES, self._model.n_mels) for job in jobs]
-        for job, encoding in zip(jobs, self.encode(mels), strict=True):
-            job.encoding = encoding
-        self._listen(jobs)
 
     def _generate(self, jobs: Iterable[_Job], **how: float) -> dict[int, float]:
         """Decodes; jobs share a pass where their prompts have one length and their search is the same.
@@ -214,7 +271,7 @@ class WhisperModel:
 
     def _words(self, job: _Job) -> tuple[HypothesisWord, ...]:
         """The job's words with their times. One job at a time: in a batch, texts of other lengths move the times."""
-        size = len(job.request.samples)
+        size = job.request.num_samples
         frames = -(-size // HOP_SAMPLES)
         aligned = self._model.align(self._padded([job]), job.prompt, [list(job.tokens)], frames)[0]
         positions = _token_positions(aligned.alignments, len(job.tokens))
@@ -222,13 +279,17 @@ class WhisperModel:
 
     def _padded(self, jobs: Sequence[_Job]) -> ctranslate2.StorageView:
         """The jobs' encodings with the encoding of silence behind, up to 30 s."""
-        if self._silence is None:
-            level = np.full((self._model.n_mels, MAX_FRAMES), _SILENCE_LEVEL, dtype=np.float32)
-            self._silence = self.encode([level])[0]
         stacked = np.repeat(self._silence[None], len(jobs), axis=0)
         for row, job in zip(stacked, jobs, strict=True):
-            row[: min(_POSITIONS, len(job.encoding))] = job.encoding
+            row[: len(job.request.embedding)] = job.request.embedding
         return ctranslate2.StorageView.from_array(stacked)
+
+
+def _frames_read(samples: int, window: Window) -> int:
+    """Frames of 10 ms: in a short window the audio and the silence behind it, in whole seconds."""
+    if window is Window.FULL:
+        return MAX_FRAMES
+    return min(MAX_FRAMES, -(-samples // SAMPLE_RATE) * FRAMES_PER_SECOND + _TAIL_FRAMES)
 
 
 def _token_positions(alignments: Sequence[tuple[int, int]], tokens: int) -> list[int]:
