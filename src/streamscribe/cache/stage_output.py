@@ -1,0 +1,153 @@
+"""Keeps what a model's stage gave for an input, in this process' memory: encoder outputs, whole ones only."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from threading import Lock
+from types import TracebackType
+from typing import Self
+
+from streamscribe.core.cachekey import CacheKey
+from streamscribe.core.ids import TenantId
+from streamscribe.core.integrity import ensure
+from streamscribe.core.lru import Lru
+from streamscribe.models.ports import Embedding
+
+PROTECTED_SHARE = 0.8
+
+
+class Eviction(StrEnum):
+    """Why a value left the cache before it was put anew."""
+
+    SPACE = "space"
+    SHARE = "share"
+    PURGE = "purge"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache holds now, and what it has lost since it was made."""
+
+    entries: int
+    size_bytes: int
+    evictions: Mapping[Eviction, int]
+
+
+class Hold:
+    """A value in use: it keeps its place in the cache until `release`, or the end of a `with`."""
+
+    def __init__(self, value: Embedding, unpin: Callable[[], None]) -> None:
+        self.value = value
+        self._unpin: Callable[[], None] | None = unpin
+
+    def release(self) -> None:
+        """The value may be evicted; a second call changes nothing."""
+        unpin, self._unpin = self._unpin, None
+        if unpin is not None:
+            unpin()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class StageOutputCache:
+    """At most so many values and bytes, and of one tenant at most its share of both; values used again go last.
+
+    Safe to use from many threads. Values are frozen: arrays that cannot be written to. With no entries or bytes the
+    cache is off: nothing is copied or counted.
+    """
+
+    def __init__(self, *, max_entries: int, max_bytes: int, tenant_share: float) -> None:
+        self._max_bytes = max_bytes if max_entries else 0
+        self._books: Lru[CacheKey] = Lru(
+            max_entries, max_bytes, protected_share=PROTECTED_SHARE, owner_share=tenant_share
+        )
+        self._values: dict[CacheKey, Embedding] = {}
+        self._evictions = dict.fromkeys(Eviction, 0)
+        self._lock = Lock()
+
+    def get(self, key: CacheKey) -> Embedding | None:
+        """The value, which counts as used now."""
+        with self._lock:
+            return self._values[key] if self._books.get(key) else None
+
+    def hold(self, key: CacheKey) -> Hold | None:
+        """The value as `get` gives it, kept in the cache until it is released; also a purge frees its bytes then."""
+        with self._lock:
+            return Hold(self._values[key], partial(self._unpin, key)) if self._books.pin(key) else None
+
+    def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding) -> bool:
+        """Keeps a copy of the value, or itself where nobody can write to it.
+
+        False: it is not kept, being empty, larger than the tenant's share or the room that values in use leave, or
+        while the key's value is in use.
+        """
+        if not 0 < value.nbytes <= self._max_bytes:
+            return False
+        frozen = _frozen(value)
+        with self._lock:
+            evicted = self._books.put(key, frozen.nbytes, tenant)
+            if evicted is None:
+                return False
+            dropped = [self._values.pop(old) for old in evicted]
+            self._values[key] = frozen
+        del dropped  # memory is given back after the lock is
+        return True
+
+    def remove_if_same(self, key: CacheKey, observed: Embedding) -> bool:
+        """Drops a value found to be invalid; False when another has taken its place since it was observed."""
+        with self._lock:
+            if self._values.get(key) is not observed:
+                return False
+            self._drop(key, Eviction.INVALID)
+            return True
+
+    def purge(self, tenant: TenantId | None = None) -> int:
+        """Drops all values of a tenant, or of everyone; how many there were. What is in use is found no more."""
+        with self._lock:
+            keys = self._books.keys() if tenant is None else self._books.of_owner(tenant)
+            for key in keys:
+                self._drop(key, Eviction.PURGE)
+            return len(keys)
+
+    def stats(self) -> CacheStats:
+        """What it holds; bytes of purged values count while they are in use."""
+        with self._lock:
+            evictions = self._evictions | {
+                Eviction.SPACE: self._books.evicted_for_space,
+                Eviction.SHARE: self._books.evicted_for_share,
+            }
+            return CacheStats(len(self._books), self._books.size_bytes, evictions)
+
+    def check_integrity(self) -> None:
+        """The books' equations; what is in the books is held with the size it has there, and nothing else."""
+        with self._lock:
+            self._books.check_integrity()
+            ensure(set(self._books.keys()) == self._values.keys(), "held == in the books")
+            held_bytes = sum(value.nbytes for value in self._values.values())
+            ensure(held_bytes <= self._books.size_bytes, "bytes held <= bytes in the books")
+
+    def _drop(self, key: CacheKey, cause: Eviction) -> None:
+        self._books.condemn(key)
+        del self._values[key]
+        self._evictions[cause] += 1
+
+    def _unpin(self, key: CacheKey) -> None:
+        with self._lock:
+            self._books.unpin(key)
+
+
+def _frozen(value: Embedding) -> Embedding:
+    """The array if it owns its memory and cannot be written to, else a copy that cannot."""
+    if value.base is None and not value.flags.writeable:
+        return value
+    copy = value.copy(order="C")
+    copy.flags.writeable = False
+    return copy

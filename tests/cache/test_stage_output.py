@@ -1,0 +1,194 @@
+"""The cache of a stage's outputs: bounded, exact in its books, frozen, and apart by tenant."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from streamscribe.cache.stage_output import Eviction, StageOutputCache
+from streamscribe.core.cachekey import CacheKey, CacheKeys
+from streamscribe.core.ids import TenantId
+
+KEYS = CacheKeys(b"0123456789abcdef")
+ANN, BOB = TenantId("ann"), TenantId("bob")
+ROW = 4 * 8
+
+
+def rows(count, value=0.0):
+    return np.full((count, 8), value, np.float32)
+
+
+def key(name):
+    return CacheKey(name)
+
+
+def make(max_entries=10, max_bytes=10 * ROW, tenant_share=1.0):
+    return StageOutputCache(max_entries=max_entries, max_bytes=max_bytes, tenant_share=tenant_share)
+
+
+def test_what_was_put_is_got_and_cannot_be_written_to_by_anyone():
+    cache, mine = make(), rows(2)
+    assert cache.put(ANN, key("a"), mine)
+    mine[:] = 9
+    got = cache.get(key("a"))
+    assert got is not None
+    assert (got == 0).all()
+    with pytest.raises(ValueError, match="read-only"):
+        got[0, 0] = 1
+
+
+def test_a_frozen_array_is_kept_as_it_is_but_a_frozen_view_of_a_writable_one_is_copied():
+    cache, whole = make(), rows(2)
+    whole.flags.writeable = False
+    cache.put(ANN, key("a"), whole)
+    assert cache.get(key("a")) is whole
+    owner = rows(4)
+    view = owner[:2]
+    view.flags.writeable = False
+    cache.put(ANN, key("b"), view)
+    owner[:] = 9
+    got = cache.get(key("b"))
+    assert got is not None
+    assert (got == 0).all()
+
+
+@pytest.mark.parametrize(("max_entries", "max_bytes"), [(0, 1000), (10, 0)])
+def test_a_cache_without_entries_or_bytes_is_off(max_entries, max_bytes):
+    cache = make(max_entries, max_bytes)
+    assert not cache.put(ANN, key("a"), rows(1))
+    assert cache.get(key("a")) is None
+    assert sum(cache.stats().evictions.values()) == 0
+
+
+def test_evictions_are_counted_by_their_cause():
+    cache = make(max_entries=4, tenant_share=0.5)
+    for name in "abc":
+        cache.put(ANN, key(name), rows(1))
+    for name in "de":
+        cache.put(BOB, key(name), rows(1))
+    cache.put(None, key("f"), rows(1))
+    observed = cache.get(key("f"))
+    assert observed is not None
+    assert cache.remove_if_same(key("f"), observed)
+    assert cache.purge(BOB) == 2
+    stats = cache.stats()
+    assert (stats.entries, stats.size_bytes) == (1, ROW)
+    assert stats.evictions == {Eviction.SHARE: 1, Eviction.SPACE: 1, Eviction.INVALID: 1, Eviction.PURGE: 2}
+
+
+def test_a_value_larger_than_a_tenants_share_is_not_kept():
+    cache = make(tenant_share=0.5)
+    assert not cache.put(ANN, key("a"), rows(6))
+    assert cache.put(ANN, key("a"), rows(5))
+
+
+def test_an_invalid_value_is_dropped_only_while_no_other_has_taken_its_place():
+    cache = make()
+    cache.put(ANN, key("a"), rows(1))
+    observed = cache.get(key("a"))
+    assert observed is not None
+    cache.put(ANN, key("a"), rows(1, 7.0))
+    assert not cache.remove_if_same(key("a"), observed)
+    got = cache.get(key("a"))
+    assert got is not None
+    assert cache.remove_if_same(key("a"), got)
+    assert cache.get(key("a")) is None
+
+
+def test_a_held_value_is_not_evicted_until_it_is_released():
+    cache = make(max_entries=1)
+    cache.put(ANN, key("a"), rows(1))
+    with cache.hold(key("a")) as hold:
+        assert not cache.put(ANN, key("b"), rows(1))
+        assert hold.value is cache.get(key("a"))
+    hold.release()
+    assert cache.put(ANN, key("b"), rows(1))
+    assert cache.hold(key("a")) is None
+
+
+def test_a_purge_takes_what_is_in_use_as_well_and_its_bytes_count_until_then():
+    cache = make()
+    cache.put(ANN, key("a"), rows(1))
+    cache.put(BOB, key("b"), rows(1))
+    hold = cache.hold(key("a"))
+    assert hold is not None
+    assert cache.purge() == 2
+    assert cache.get(key("a")) is None
+    assert (cache.stats().entries, cache.stats().size_bytes) == (0, ROW)
+    hold.release()
+    assert cache.stats().size_bytes == 0
+    cache.check_integrity()
+
+
+def test_values_used_again_survive_a_scan():
+    cache = make(max_entries=10, max_bytes=1000 * ROW)
+    for name in range(8):
+        cache.put(ANN, key(f"hot{name}"), rows(1))
+        cache.get(key(f"hot{name}"))
+    for name in range(1000):
+        cache.put(ANN, key(f"cold{name}"), rows(1))
+    assert all(cache.get(key(f"hot{name}")) is not None for name in range(8))
+
+
+def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads():
+    cache = make(max_entries=50, max_bytes=300 * ROW, tenant_share=0.5)
+    values = [rows(count) for count in range(1, 20)]
+    for value in values:
+        value.flags.writeable = False
+    keys = [(tenant, KEYS.derive(tenant, "t", clip)) for tenant in (ANN, BOB, None) for clip in range(60)]
+
+    def work(seed):
+        random_ = random.Random(seed)
+        held = []
+        for number in range(12_500):
+            tenant, key = random_.choice(keys)
+            match random_.randrange(20):
+                case 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7:
+                    cache.put(tenant, key, random_.choice(values))
+                case 8:
+                    if (observed := cache.get(key)) is not None:
+                        cache.remove_if_same(key, observed)
+                case 9:
+                    if (hold := cache.hold(key)) is not None:
+                        held.append(hold)
+                    if len(held) > 3:
+                        held.pop(0).release()
+                case _:
+                    cache.get(key)
+            if number % 1000 == 0:
+                cache.check_integrity()
+            if number % 3000 == 0:
+                cache.purge(tenant)
+        for hold in held:
+            hold.release()
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(work, seed) for seed in range(8)]:
+            done.result()
+    cache.check_integrity()
+    stats = cache.stats()
+    held = [value for _, key in keys if (value := cache.get(key)) is not None]
+    assert stats.entries == len(held) > 0
+    assert stats.size_bytes == sum(value.nbytes for value in held)
+    cache.purge()
+    assert (cache.stats().entries, cache.stats().size_bytes) == (0, 0)
+
+
+def test_law_9_two_tenants_with_the_same_audio_never_hit_each_others_values():
+    cache = make(max_entries=40, max_bytes=1000 * ROW, tenant_share=0.5)
+    random_ = random.Random(0)
+    owners = {ANN: 1.0, BOB: 2.0}
+    hits, shared, put = 0, 0, set()
+    for _ in range(10_000):
+        tenant, clip = random_.choice([ANN, BOB]), f"{random_.randrange(50)}"
+        mine = KEYS.derive(tenant, "encoder", clip)
+        found = cache.get(mine)
+        if found is not None:
+            hits += 1
+            shared += bool((found != owners[tenant]).any()) or (tenant, clip) not in put
+        else:
+            cache.put(tenant, mine, rows(1, owners[tenant]))
+            put.add((tenant, clip))
+    assert shared == 0
+    assert hits > 1000
