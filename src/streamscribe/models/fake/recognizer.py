@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 
 from streamscribe.core.audio import to_samples
-from streamscribe.models.ports import Hypothesis, HypothesisWord, Samples, SegmentRequest
+from streamscribe.models.ports import Hypothesis, HypothesisWord, Identity, Samples, SegmentRequest
 
 WINDOW_SAMPLES = to_samples(400)
 """One word is heard in each full window from the segment's start that is not silent."""
@@ -30,6 +30,11 @@ class FakeRecognizer:
 
     def __init__(self, cost_ms: float = 0.0) -> None:
         self._cost_s = cost_ms / 1000
+
+    @property
+    def identity(self) -> Identity:
+        """The fake one."""
+        return ("fake", 1)
 
     @property
     def max_samples(self) -> int:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from streamscribe.core.options import Hotword
 from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.packages import import_all_of_funasr
 from streamscribe.models.guards import is_silent
-from streamscribe.models.ports import Hypothesis, HypothesisWord, SegmentRequest
+from streamscribe.models.ports import Hypothesis, HypothesisWord, Identity, SegmentRequest
 
 _MAX_SAMPLES = 30 * SAMPLE_RATE
 _LEAST_SAMPLES = SAMPLE_RATE // 10
@@ -34,7 +35,7 @@ class AutoModelRecognizer:
     def __init__(self, folder: Path, *, device: str = "cpu", threads: int = 1, tail_padding_ms: int = 0) -> None:
         """Loads it without a hub and without the directory's own code; raises ModelUnavailable where that fails."""
         self.tail_padding_ms = tail_padding_ms
-        open_device(device, threads=threads)
+        self._device = open_device(device, threads=threads)
         if not (folder / "config.yaml").is_file():
             raise ModelUnavailable("the model's directory has no config.yaml")
         try:
@@ -50,6 +51,11 @@ class AutoModelRecognizer:
         except Exception as error:  # FunASR's edge: its models raise anything for a directory that is not theirs
             raise ModelUnavailable(f"FunASR cannot load the model: {type(error).__name__}") from error
         self._is_prompted = hasattr(self._model.model, "get_prompt")
+
+    @property
+    def identity(self) -> Identity:
+        """FunASR's own inference on this device."""
+        return ("auto-model", 1, version("funasr"), torch.__version__, self._device.type)
 
     @property
     def max_samples(self) -> int:

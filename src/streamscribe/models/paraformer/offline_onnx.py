@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import yaml
 
 from streamscribe.core.audio import SAMPLE_RATE
@@ -18,7 +19,7 @@ from streamscribe.models.onnx_session import open_session, read_graph
 from streamscribe.models.paraformer.exact_batch import WEIGHT, make_batches_exact
 from streamscribe.models.paraformer.hotwords import HotwordCompiler, HotwordEmbedder
 from streamscribe.models.paraformer.token_times import token_times
-from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.ports import Hypothesis, Identity, SegmentRequest
 
 Floats = npt.NDArray[np.float32]
 
@@ -60,6 +61,11 @@ class OnnxParaformer:
         if "bias_embed" in (value.name for value in self._session.get_inputs()):
             compiler = HotwordCompiler(self._vocabulary, files.get("seg_dict"))
             self._hotwords = HotwordEmbedder(read_graph(files, "model_eb"), compiler, threads=threads)
+
+    @property
+    def identity(self) -> Identity:
+        """FunASR's Paraformer in ONNX Runtime; the graph and its arithmetic are the weights'."""
+        return ("paraformer", 1, onnxruntime.__version__, "cpu")
 
     @property
     def max_samples(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import yaml
 
 from streamscribe.core.audio import SAMPLE_RATE
@@ -15,7 +16,7 @@ from streamscribe.core.errors import AudioTooLong, BadRequest
 from streamscribe.core.tokens import Token
 from streamscribe.models.lfr import SegmentFrontend, padded
 from streamscribe.models.onnx_session import open_session, read_graph
-from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.ports import Hypothesis, Identity, SegmentRequest
 from streamscribe.models.sense_voice.pieces import tag_of, text_of, words_of
 
 Floats = npt.NDArray[np.float32]
@@ -48,6 +49,11 @@ class OnnxSenseVoice:
         self._frontend = SegmentFrontend(config, files["am.mvn"])
         self._vocabulary: list[str] = json.loads(files["tokens.json"].read_bytes())
         self._session = open_session(read_graph(files), threads=threads)
+
+    @property
+    def identity(self) -> Identity:
+        """FunASR's SenseVoice in ONNX Runtime; the graph and its arithmetic are the weights'."""
+        return ("sense-voice", 1, onnxruntime.__version__, "cpu")
 
     @property
     def max_samples(self) -> int:
