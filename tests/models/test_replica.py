@@ -140,6 +140,49 @@ def test_several_event_loops_share_a_replica():
     bench.replica.close()
 
 
+def ask(bench, number, **how):
+    return bench.replica.enqueue(number, **{"priority": Priority.NORMAL, "audio_s": 1.0, **how})
+
+
+async def test_threads_ask_without_a_loop_and_share_steps_with_those_of_loops(bench):
+    first = await bench.occupy()
+    asked, dropped, guilty = ask(bench, 1), ask(bench, 2), ask(bench, POISON)
+    task = bench.submit(3)
+    await asyncio.sleep(0)
+    assert dropped.cancel()
+    bench.engine.gate.set()
+    assert await asyncio.gather(first, task, asyncio.wrap_future(asked)) == [0, 6, 2]
+    assert bench.engine.steps[:2] == [[0], [1, POISON, 3]]
+    with pytest.raises(InternalError):
+        guilty.result()
+    assert not bench.replica.inflight
+
+
+async def test_what_has_waited_before_stands_in_line_as_if_it_had_not_left():
+    bench = Bench(max_batch_size=1)
+    first = await bench.occupy()
+    asked = [ask(bench, 1), ask(bench, 2, since_s=0.0)]
+    bench.engine.gate.set()
+    await asyncio.gather(first, *map(asyncio.wrap_future, asked))
+    assert bench.engine.steps == [[0], [2], [1]]
+    bench.replica.close()
+
+
+async def test_a_step_waits_for_those_who_are_on_their_way_and_for_nobody_else():
+    bench = Bench(wait_ms=3_600_000)
+    bench.engine.gate.set()
+    bench.replica.expect(2)
+    early = ask(bench, 1)
+    bench.replica.expect(-1)
+    assert not bench.engine.steps
+    late = ask(bench, 2)
+    bench.replica.expect(-1)
+    assert await asyncio.gather(*map(asyncio.wrap_future, (early, late))) == [2, 4]
+    assert bench.engine.steps == [[1, 2]]
+    assert await asyncio.wrap_future(ask(bench, 3)) == 6
+    bench.replica.close()
+
+
 async def test_a_loop_that_is_gone_harms_nobody(bench):
     async def leave():
         await bench.occupy()

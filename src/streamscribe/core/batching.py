@@ -189,7 +189,8 @@ class Batcher:
 
     def _urgency(self, item: Waiting) -> Urgency:
         wait_s = 0.0 if item.priority in (Priority.URGENT, Priority.BULK) else self._policy.wait_ms / 1000
-        rank = (item.arrived + item.priority * self._policy.aging_s, item.id)
+        since = item.arrived if item.since is None else item.since
+        rank = (since + item.priority * self._policy.aging_s, item.id)
         return Urgency(rank, item.priority, item.arrived + wait_s)
 
     def _most_urgent(self, items: Iterable[Waiting]) -> Urgency:

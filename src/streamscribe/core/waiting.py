@@ -29,7 +29,8 @@ class Priority(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """One request that waits. `id` grows with arrival. Only requests of one `group` (shape) share a step; those of one
-    `exclusive` key (a stream's state) run one a step, in order of arrival."""
+    `exclusive` key (a stream's state) run one a step, in order of arrival. With `since`, an earlier time, it stands in
+    line as if it had come then: the next step of a request that has waited before."""
 
     id: int
     priority: Priority
@@ -37,6 +38,7 @@ class Waiting:
     arrived: float
     group: Hashable = None
     exclusive: Hashable = None
+    since: float | None = None
 
 
 class Urgency(NamedTuple):

@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Generic, TypeVar
@@ -11,6 +13,7 @@ from typing import Generic, TypeVar
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScribeError
 from streamscribe.models.out_of_memory import is_out_of_memory
+from streamscribe.models.pending import Pending, deliver
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -43,17 +46,6 @@ class StepReport:
     out_of_memory: int = 0
 
 
-@dataclass(slots=True)
-class _Pending(Generic[Req, Res]):
-    """Who asked, and where the answer goes."""
-
-    request: Req
-    future: "asyncio.Future[Res]"
-    loop: asyncio.AbstractEventLoop
-    answer: Res | None = None
-    error: StreamScribeError | None = None
-
-
 class Replica(Generic[Req, Res]):
     """Runs `step` for requests of any number of sessions and event loops, in one thread of its own.
 
@@ -81,6 +73,7 @@ class Replica(Generic[Req, Res]):
         """How its requests are gathered into steps."""
         self.population = 0
         """How many sessions may have a request; a step waits for others only while fewer than these wait."""
+        self._coming = 0
         self._step = step
         self._on_step = on_step
         self._on_error = on_error
@@ -92,7 +85,7 @@ class Replica(Generic[Req, Res]):
         self._warmup_s = 0.0
         self._lag_s = 0.0
         self._batcher = Batcher(policy)
-        self._pending: dict[int, _Pending[Req, Res]] = {}
+        self._pending: dict[int, Pending[Req, Res]] = {}
         self._next_id = 0
         self._changed = threading.Condition()
         self._sleeping_until: float | None = None
@@ -153,31 +146,50 @@ class Replica(Generic[Req, Res]):
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        since_s: float | None = None,
     ) -> Res:
         """The result of one request, which shares its step with others of its `group`.
 
-        Never two requests of one `exclusive` key share a step, and theirs keep their order. Cancelling drops what
-        still waits. Raises Overloaded over the policy's bounds, ModelUnavailable when the replica has stopped or its
-        step hangs, and what the step raised for this request alone (InternalError unless it is of our error tree).
+        Never two requests of one `exclusive` key share a step, and theirs keep their order. With `since_s` it stands
+        in line as if it had come then (`time.monotonic`). Cancelling drops what still waits. Raises Overloaded over
+        the policy's bounds, ModelUnavailable when the replica has stopped or its step hangs, and what the step raised
+        for this request alone (InternalError unless it is of our error tree).
         """
         loop = asyncio.get_running_loop()
-        pending: _Pending[Req, Res] = _Pending(request, loop.create_future(), loop)
-        with self._changed:
-            if outage := self.outage():
-                raise outage
-            item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive)
-            self._next_id += 1
-            if overloaded := self._batcher.add(item):
-                raise overloaded
-            self._pending[item.id] = pending
-            self._wake_if_due()
+        answer = loop.create_future()
+        item_id = self._line_up(Pending(request, answer, loop), priority, audio_s, group, exclusive, since_s)
         try:
-            return await pending.future
+            result: Res = await answer
         except asyncio.CancelledError:
-            with self._changed:
-                if self._batcher.cancel(item.id):
-                    del self._pending[item.id]
+            self._drop(item_id)
             raise
+        return result
+
+    def enqueue(
+        self,
+        request: Req,
+        *,
+        priority: Priority,
+        audio_s: float,
+        group: Hashable = None,
+        exclusive: Hashable = None,
+        since_s: float | None = None,
+    ) -> "Future[Res]":
+        """As `submit`, from any thread: raises at once what keeps it out, and gives the rest by the future.
+
+        Callbacks of the future run in the replica's thread, so they must be quick.
+        """
+        answer: Future[Res] = Future()
+        item_id = self._line_up(Pending(request, answer, None), priority, audio_s, group, exclusive, since_s)
+        answer.add_done_callback(partial(self._drop_if_cancelled, item_id))
+        return answer
+
+    def expect(self, requests: int) -> None:
+        """So many more are about to come (fewer, if negative): a step waits for them, as long as its policy lets it."""
+        with self._changed:
+            self._coming += requests
+            if requests < 0:
+                self._wake_if_due()
 
     def fail_if_stalled(self) -> None:
         """Fails all that waits for a step that hangs; for a watchdog, from any thread. Does nothing else.
@@ -202,10 +214,43 @@ class Replica(Generic[Req, Res]):
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
+    def _line_up(
+        self,
+        pending: Pending[Req, Res],
+        priority: Priority,
+        audio_s: float,
+        group: Hashable,
+        exclusive: Hashable,
+        since_s: float | None,
+    ) -> int:
+        with self._changed:
+            if outage := self.outage():
+                raise outage
+            item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive, since_s)
+            self._next_id += 1
+            if overloaded := self._batcher.add(item):
+                raise overloaded
+            self._pending[item.id] = pending
+            self._wake_if_due()
+        return item.id
+
+    def _drop(self, item_id: int) -> None:
+        with self._changed:
+            if self._batcher.cancel(item_id):
+                del self._pending[item_id]
+
+    def _drop_if_cancelled(self, item_id: int, answer: "Future[Res]") -> None:
+        if answer.cancelled():
+            self._drop(item_id)
+
+    def _crowd(self) -> int:
+        """How many may wait at once: nobody else can join a step once so many do."""
+        return max(self.population, len(self._batcher) + self._coming)
+
     def _wake_if_due(self) -> None:
         """Wakes the sleeping thread only when it has reason to: switching threads for each request costs more."""
         if self._sleeping_until is not None:
-            due = self._batcher.next_timer(self.population)
+            due = self._batcher.next_timer(self._crowd())
             if due is not None and due < self._sleeping_until:
                 self._sleeping_until = None
                 self._changed.notify()
@@ -230,9 +275,9 @@ class Replica(Generic[Req, Res]):
         with self._changed:
             while not self._stopped:
                 now = monotonic()
-                if batch := self._batcher.take(now, self.population):
+                if batch := self._batcher.take(now, self._crowd()):
                     return batch
-                due = self._batcher.next_timer(self.population)
+                due = self._batcher.next_timer(self._crowd())
                 self._sleeping_until = inf if due is None else due
                 self._changed.wait(None if due is None else due - now)
                 self._sleeping_until = None
@@ -249,7 +294,7 @@ class Replica(Generic[Req, Res]):
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
-        _deliver(pending)
+        deliver(pending)
         live = [item for item in batch if item.priority <= Priority.NORMAL]
         if live:
             mean_s = ended_s - sum(item.arrived for item in live) / len(live)
@@ -270,7 +315,7 @@ class Replica(Generic[Req, Res]):
             )
         )
 
-    def _try(self, pending: list[_Pending[Req, Res]], group: Hashable) -> None:
+    def _try(self, pending: list[Pending[Req, Res]], group: Hashable) -> None:
         """Steps, by halves where the step fails, so that each request gets its answer or its own error."""
         if len(pending) > self._batcher.limit(group, 0):  # which has just shrunk
             self._try_halves(pending, group)
@@ -294,7 +339,7 @@ class Replica(Generic[Req, Res]):
             self._step_began_s = None
         self._try_halves(pending, group)  # behind the handler: its error holds what the failed step had in memory
 
-    def _try_halves(self, pending: list[_Pending[Req, Res]], group: Hashable) -> None:
+    def _try_halves(self, pending: list[Pending[Req, Res]], group: Hashable) -> None:
         half = len(pending) // 2
         self._try(pending[:half], group)
         self._try(pending[half:], group)
@@ -308,11 +353,11 @@ class Replica(Generic[Req, Res]):
         self._fail(waiting, self._unavailable)
         self._warm.set()
 
-    def _fail(self, pending: list[_Pending[Req, Res]], error: Callable[[], StreamScribeError]) -> None:
+    def _fail(self, pending: list[Pending[Req, Res]], error: Callable[[], StreamScribeError]) -> None:
         """Each gets an error of its own, as one that is raised holds its raiser's frames."""
         for one in pending:
             one.error = error()
-        _deliver(pending)
+        deliver(pending)
 
     def _unavailable(self) -> ModelUnavailable:
         return ModelUnavailable(self._stopped)
@@ -327,22 +372,3 @@ class Replica(Generic[Req, Res]):
 def _shown(error: Exception) -> StreamScribeError:
     """What the requester may see of it; the traceback would keep the batch's audio alive."""
     return error.with_traceback(None) if isinstance(error, StreamScribeError) else InternalError()
-
-
-def _deliver(pending: Sequence[_Pending[Req, Res]]) -> None:
-    """Hands each its answer or error: one call for each event loop, not for each request."""
-    for loop in {id(one.loop): one.loop for one in pending}.values():
-        try:
-            loop.call_soon_threadsafe(_settle, [one for one in pending if one.loop is loop])
-        except RuntimeError:
-            continue  # that loop is closed: nobody waits there
-
-
-def _settle(pending: Sequence[_Pending[Req, Res]]) -> None:
-    for one in pending:
-        if one.future.done():
-            continue
-        if one.error is not None:
-            one.future.set_exception(one.error)
-        else:
-            one.future.set_result(one.answer)  # type: ignore[arg-type]  # None only where Res allows it
