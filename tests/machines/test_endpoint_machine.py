@@ -61,8 +61,9 @@ class EndpointMachine(RuleBasedStateMachine):
         if closed.reason is EndpointReason.TOO_SHORT:
             assert closed.empty
             return
-        tail = RULES.tail if closed.reason is EndpointReason.SILENCE else 0
+        tail = RULES.tail if closed.reason is not EndpointReason.MAX_LENGTH else 0
         assert closed.audio_end == min(self.position, closed.end + tail)
+        assert closed.audio_end + closed.padding == closed.end + tail
 
     @rule(data=st.data(), count=st.integers(0, 3))
     def a_block_is_heard(self, data, count):

@@ -57,9 +57,9 @@ def test_law_6_a_segment_that_begins_in_the_tail_of_the_one_before_is_heard_whol
     assert endpointer.advance(4000, [begins(2600)]) == [SegmentOpened(2600, audio_start=2600)]
 
 
-def test_the_tail_is_as_long_as_what_has_been_heard():
+def test_law_6_silence_stands_for_what_of_the_tail_has_not_come():
     endpointer = Endpointer(RULES)
-    assert endpointer.advance(3000, [begins(1000), ends(2950)])[1] == SegmentClosed(1000, 2950, 700, 3000, SILENCE)
+    assert endpointer.advance(3000, [begins(1000), ends(2950)])[1] == SegmentClosed(1000, 2950, 700, 3000, SILENCE, 150)
 
 
 def test_a_segment_is_cut_at_its_longest_and_the_next_begins_at_the_cut():
@@ -92,7 +92,7 @@ def test_a_segment_that_ended_just_beyond_the_longest_is_cut_too():
 def test_a_flush_during_voice_closes_and_the_next_segment_begins_at_the_flush():
     endpointer = Endpointer(RULES)
     endpointer.advance(2000, [begins(1000)])
-    assert endpointer.flush(2300) == [SegmentClosed(1000, 2300, 700, 2300, FLUSH)]
+    assert endpointer.flush(2300) == [SegmentClosed(1000, 2300, 700, 2300, FLUSH, 200)]
     assert endpointer.open_segment is None
     assert endpointer.oldest_needed == 2300
     assert endpointer.advance(3000) == [SegmentOpened(2300, audio_start=2300)]
@@ -121,7 +121,7 @@ def test_a_flush_without_voice_does_nothing():
 def test_the_end_closes_what_is_open():
     endpointer = Endpointer(RULES)
     endpointer.advance(2000, [begins(1000)])
-    assert endpointer.end(2700) == [SegmentClosed(1000, 2700, 700, 2700, END)]
+    assert endpointer.end(2700) == [SegmentClosed(1000, 2700, 700, 2700, END, 200)]
 
 
 def test_a_flush_and_then_the_end_leave_one_segment():

@@ -105,7 +105,10 @@ async def test_law_6_the_last_word_survives_where_audio_ends_without_silence(cut
         assert worker.events["s"][-1] == Finished(SessionId("s"), len(audio) // 32)
         assert final.end_ms == len(audio) // 32
         [request] = recognizer.requests
-        assert len(request.samples) == len(audio) // 2 - to_samples(400)
+        heard = len(audio) // 2 - to_samples(400)
+        assert len(request.samples) == heard + to_samples(recognizer.tail_padding_ms)
+        assert request.samples[heard - 1]
+        assert not request.samples[heard:].any()
 
 
 async def test_law_7_voice_without_end_is_cut_at_the_longest_segment_and_nothing_is_lost() -> None:
@@ -114,7 +117,8 @@ async def test_law_7_voice_without_end_is_cut_at_the_longest_segment_and_nothing
     async with rig(fake_models(recognizer)) as worker:
         finals = await worker.transcribe("s", voice(9000, 7), options)
         assert all(final.end_ms - final.start_ms <= 2000 for final in finals)
-        assert sum(len(request.samples) for request in recognizer.requests) == to_samples(9000)
+        heard = sum(len(request.samples) for request in recognizer.requests)
+        assert heard == to_samples(9000 + recognizer.tail_padding_ms)  # silence stands for what follows the last
 
 
 @pytest.mark.parametrize("silence_ms", [300, 900])
@@ -140,7 +144,7 @@ async def test_a_flush_closes_the_open_segment_behind_the_last_sample_received()
         await worker.end("s")
         await worker.over("s")
         assert worker.finals("s")[1].start_ms == 1530
-        assert len(recognizer.requests[0].samples) == to_samples(1530)
+        assert len(recognizer.requests[0].samples) == to_samples(1530 + recognizer.tail_padding_ms)
 
 
 async def test_a_flush_after_the_voice_has_ended_brings_no_text_of_its_own() -> None:

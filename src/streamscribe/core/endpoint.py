@@ -75,13 +75,17 @@ class SegmentOpened:
 
 @dataclass(frozen=True, slots=True)
 class SegmentClosed:
-    """The open segment is [start, end); its model reads [audio_start, audio_end), which contains it."""
+    """The open segment is [start, end); its model reads [audio_start, audio_end), which contains it.
+
+    Behind that it reads `padding` samples of silence, for what of the tail has not come.
+    """
 
     start: int
     end: int
     audio_start: int
     audio_end: int
     reason: EndpointReason
+    padding: int = 0
 
     @property
     def empty(self) -> bool:
@@ -96,8 +100,9 @@ class Endpointer:
     """Turns one channel's voice into segments.
 
     Law 5: segments follow each other and never overlap; none is longer than `max_segment`. Law 6: a model hears
-    `preroll` before the voice, as far as no earlier model heard it, and `tail` after it, as far as it has come. Where
-    a segment is cut while voice goes on, the next one begins at the cut, and neither model hears the other's audio.
+    `preroll` before the voice, as far as no earlier model heard it, and `tail` after it, of which silence stands for
+    what has not come. Where a segment is cut while voice goes on, the next one begins at the cut, and neither model
+    hears the other's audio; one that is cut for its length is followed by no silence, for there is none.
     Voice that grows too long is cut where `quietest` says, by default at the longest.
     """
 
@@ -187,7 +192,8 @@ class Endpointer:
             start, audio_start, self._open = self._open.start, self._open.audio_start, None
             effects.append(SegmentClosed(start, start, audio_start, start, EndpointReason.TOO_SHORT))
             return
-        tail = self._rules.tail if reason is EndpointReason.SILENCE else 0
-        audio_end = min(self._position, end + tail)
-        effects.append(SegmentClosed(self._open.start, end, self._open.audio_start, audio_end, reason))
+        wanted = end if reason is EndpointReason.MAX_LENGTH else end + self._rules.tail
+        audio_end = min(self._position, wanted)
+        padding = wanted - audio_end
+        effects.append(SegmentClosed(self._open.start, end, self._open.audio_start, audio_end, reason, padding))
         self._open, self._last_end, self._last_audio_end = None, end, audio_end

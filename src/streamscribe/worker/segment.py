@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+import numpy as np
+
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import Priority
 from streamscribe.core.endpoint import SegmentClosed
@@ -66,15 +68,19 @@ class Segment:
     first_final: asyncio.Future[None] | None = None
 
     def request(self, closed: SegmentClosed, options: SessionOptions, *, words: bool) -> SegmentRequest:
-        """What a model is asked about all of it."""
-        first = closed.audio_start
+        """What a model is asked about all of it. It computes frames of its own where silence is to follow."""
+        first, samples, frames = closed.audio_start, self.track.cut(closed.audio_start, closed.audio_end), None
+        if closed.padding:
+            samples = np.concatenate([samples, np.zeros(closed.padding, np.float32)])
+        else:
+            frames = self.track.cut_frames(frame_at(first), frame_count(closed.audio_end))
         return SegmentRequest(
-            self.track.cut(first, closed.audio_end),
+            samples,
             language=options.language,
             task=options.task,
             hotwords=self.hotwords,
             words=words,
-            frames=self.track.cut_frames(frame_at(first), frame_count(closed.audio_end)),
+            frames=frames,
             itn=options.itn,
             tenant_id=self.tenant_id,
         )
