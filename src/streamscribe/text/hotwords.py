@@ -48,9 +48,11 @@ class HotwordIndex:
 
     def places(self, text: str, language: str | None) -> list[tuple[int, int]]:
         """Start and end of each hot word of the text, of those that are right and of those that are to be written."""
-        found = self.find(text) if self._phrases else []
-        chosen = self._chosen(text, language, found) if self._phrases else []
-        return [(one.start, one.end) for one in (*found, *chosen)]
+        if not self._phrases:
+            return []
+        found = self.find(text)
+        places = [(one.start, one.end) for one in found]
+        return places + [(one.start, one.end) for one in self._chosen(text, language, found)]
 
     def _chosen(self, text: str, language: str | None, found: Sequence[Found]) -> list[Candidate]:
         right = [(one.start, one.end) for one in found]
