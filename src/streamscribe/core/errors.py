@@ -183,6 +183,13 @@ class ModelUnavailable(StreamScribeError):
     default_message = "the model is not available"
 
 
+class CacheUnavailable(StreamScribeError):
+    """What was asked of a cache (to purge, to count, to verify) is not done: its folder or server cannot be used."""
+
+    code, http_status, close_code, retry = "cache_unavailable", 503, 1013, Retry.AFTER
+    default_message = "the cache is not available"
+
+
 class FinalizationTimeout(StreamScribeError):
     """The last finals did not come in time."""
 
