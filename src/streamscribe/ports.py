@@ -1,9 +1,13 @@
-"""The ports between the platform's processes: what a bus and a tenant store promise. Adapters pass one suite each."""
+"""The ports between the platform's processes: what a bus, a tenant store and a cache promise.
+
+Adapters pass one suite each.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import Hotword
 from streamscribe.core.records import Record, WorkerEvent
@@ -71,4 +75,74 @@ class TenantStore(Protocol):
 
     def authenticate(self, key: str) -> Tenant | None:
         """The tenant whose key this is, in time that does not depend on which part of it is wrong."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What a blob store gave, whose it is, and for how many more seconds it may be kept."""
+
+    data: bytes
+    owner: Owner
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a blob store holds, and what it has met since it was opened.
+
+    `damaged` blobs were found and removed; `failures` are calls that the storage failed. Of a store that is not
+    `available` entries and bytes are unknown, and told as 0.
+    """
+
+    entries: int
+    size_bytes: int
+    damaged: int = 0
+    failures: int = 0
+    available: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """How many blobs were read again, and how many of them were damaged and are removed."""
+
+    checked: int
+    damaged: int
+
+
+class BlobStore(Protocol):
+    """Keeps bytes for a time, each under a key and for an owner. A cache: at any time anything may be gone.
+
+    Methods block: call them from worker threads, never on the event loop; any thread may, also at once. A blob is got
+    as it was put for that key, or not at all: what does not verify is a miss, removed and counted. Trouble of the
+    storage is a miss for `get`, False for `put`, and counted; to who wants something gone or counted it is told, as
+    CacheUnavailable.
+    """
+
+    def get(self, key: CacheKey) -> Blob | None:
+        """The blob, which counts as used now."""
+        ...
+
+    def put(self, owner: Owner, key: CacheKey, data: bytes, ttl_s: float) -> bool:
+        """Keeps it for at most `ttl_s`, in place of what `key` had before; False: it is not kept."""
+        ...
+
+    def remove(self, key: CacheKey) -> bool:
+        """Forgets one blob; False when it is not there."""
+        ...
+
+    def purge(self, owner: Owner | None = None) -> int:
+        """Forgets all blobs of an owner, or of everyone; how many there were."""
+        ...
+
+    def usage(self) -> Usage:
+        """What it holds; may take as long as reading all its keys. Never raises."""
+        ...
+
+    def verify(self) -> Verified:
+        """Reads all blobs again and removes the damaged."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections; what is kept stays."""
         ...
