@@ -1,0 +1,83 @@
+"""A session's way down: from what the worker tells to messages for the client, and what a resume must send again.
+
+Knows no stage and no connection: whether a message is sent is the session's affair.
+"""
+
+from typing import assert_never
+
+from streamscribe.core import messages as m
+from streamscribe.core import records as r
+from streamscribe.core.result_log import ResultLog
+from streamscribe.core.results import Result
+from streamscribe.core.session_io import SessionIdentity, SessionLimits
+
+HEARTBEAT_INTERVAL_S = 1.0
+
+WorkerNews = r.Recognised | r.RulesHit | r.Progress | r.SpeechStarted | r.SpeechStopped | r.Flushed
+"""What a worker tells while it works."""
+
+
+class Downlink:
+    """Turns a worker's events into messages; a segment gets one final per pass, and versions grow (law 3)."""
+
+    def __init__(self, identity: SessionIdentity, limits: SessionLimits, now: float) -> None:
+        self._identity = identity
+        self._limits = limits
+        self._results = ResultLog(limits.replay_bytes)
+        self._heartbeat_at = now - HEARTBEAT_INTERVAL_S
+
+    def greeting(self) -> m.Connected:
+        """The first message of a session."""
+        identity, limits = self._identity, self._limits
+        return m.Connected(
+            session_id=identity.session_id,
+            tenant_id=identity.tenant_id,
+            trace_id=identity.trace_id,
+            resume_token=identity.resume_token,
+            durability=identity.durability,
+            bounds=m.SessionBounds(
+                max_message_bytes=limits.max_message_bytes,
+                max_session_s=int(limits.max_session_s),
+                idle_timeout_s=limits.idle_timeout_s,
+                resume_window_s=limits.resume_window_s,
+            ),
+        )
+
+    def take(self, news: WorkerNews, received_ms: int, now: float) -> list[m.ServerMessage]:
+        """What the client is to be told of it; nothing of a result that is not new."""
+        match news:
+            case r.Recognised(result=result):
+                return self._told(result) if self._results.add(result) else []
+            case r.RulesHit():
+                self._results.expect(news)
+                return []
+            case r.Progress(processed_ms=processed_ms):
+                return self._heartbeat(received_ms, processed_ms, now)
+            case r.SpeechStarted(channel=channel, at_ms=at_ms):
+                return [m.SpeechActivity(started=True, channel=channel, at_ms=at_ms)]
+            case r.SpeechStopped(channel=channel, at_ms=at_ms):
+                return [m.SpeechActivity(started=False, channel=channel, at_ms=at_ms)]
+            case r.Flushed(marker=marker):
+                return [m.FlushDone(marker)]
+        assert_never(news)
+
+    def missed_since(self, version: int) -> list[m.ServerMessage] | None:
+        """What a client lacks that has seen results up to `version`; None if part of it is no longer held."""
+        missed = self._results.since(version)
+        return None if missed is None else [message for result in missed for message in self._told(result)]
+
+    def _told(self, result: Result) -> list[m.ServerMessage]:
+        """A result that was taken, behind what the rules found in it."""
+        sent = m.ResultSent(self._identity.session_id, self._identity.trace_id, result)
+        hits = self._results.hits_of(result)
+        return [sent] if hits is None else [m.RuleHitsSent(hits.segment_id, hits.channel, hits.hits), sent]
+
+    def _heartbeat(self, received_ms: int, processed_ms: int, now: float) -> list[m.ServerMessage]:
+        if now - self._heartbeat_at < HEARTBEAT_INTERVAL_S:
+            return []
+        self._heartbeat_at = now
+        return [m.Heartbeat(received_ms, processed_ms)]
+
+    def check_integrity(self) -> None:
+        """The equation of the results."""
+        self._results.check_integrity()

@@ -1,0 +1,131 @@
+"""Where a session stands, and each of the ways in which it ends.
+
+The only place that changes a stage, and only as `session_table` says. What takes the last place in a session's effects
+is decided here: the last words, the error, the release.
+"""
+
+from streamscribe.core import messages as m
+from streamscribe.core import records as r
+from streamscribe.core.errors import InternalError, SequenceGap, StreamScribeError
+from streamscribe.core.integrity import ensure
+from streamscribe.core.session_io import Disconnect, Effect, Release, Send
+from streamscribe.core.session_table import Stage, Step, next_stage
+from streamscribe.core.session_timers import SessionTimers
+from streamscribe.core.uplink import Uplink
+
+
+class SessionLife:
+    """A session from CREATED to CLOSED. `ended` says that no more audio is taken, whatever the stage is then.
+
+    One that `lingers` is kept after its last words for a client that may have lost them: until `deliver`, or for the
+    resume window.
+    """
+
+    def __init__(self, uplink: Uplink, timers: SessionTimers, *, lingers: bool) -> None:
+        self.stage = Stage.CREATED
+        self.ended = False
+        self._uplink = uplink
+        self._timers = timers
+        self._lingers = lingers
+        self._closing_error: StreamScribeError | None = None
+        self._outcome: r.Finished | r.Failed | None = None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it was not the client who ended it."""
+        return self._closing_error is not None
+
+    def tell(self, *messages: m.ServerMessage) -> list[Effect]:
+        """Sends the messages, where somebody is there to hear them."""
+        return [] if self.stage is Stage.DETACHED else [Send(message) for message in messages]
+
+    def begin(self) -> None:
+        """Audio was taken, perhaps not the first."""
+        if self.stage is Stage.CREATED:
+            self._go(Step.BEGIN)
+
+    def end(self, now: float, error: StreamScribeError | None = None) -> list[Effect]:
+        """Takes no more audio; `error` is told once the finals of what was accepted are out."""
+        if self.ended:
+            return []
+        if error is None and self._uplink.holding:  # what is missing could only come after the end
+            return self.break_off(self._uplink.gap(), now)
+        self._closing_error = error
+        if self.stage is Stage.CREATED:
+            self._go(Step.END)
+            return [*self._last_words(audio_ms=0), Release()]
+        self.ended = True
+        self._timers.progress_at = now
+        self._go(Step.END)
+        return [self._uplink.end()]
+
+    def lose(self, now: float) -> list[Effect]:
+        """The connection is gone."""
+        if self.stage is Stage.DETACHED:
+            return []
+        self._timers.lost_at = now
+        self._go(Step.LOSE)
+        return [Release()] if self.stage is Stage.CLOSED else []
+
+    def come_back(self, now: float) -> bool:
+        """A connection is there again; whether it came in time."""
+        in_time = self.stage is not Stage.DETACHED or not self._timers.window_is_over(now)
+        self._go(Step.RESUME_ENDED if self.ended else Step.RESUME)
+        self._timers.heard_at = now
+        return in_time
+
+    def break_off(self, gap: SequenceGap, now: float) -> list[Effect]:
+        """Closes the connection but not the session: after a resume the client sends from what is missing."""
+        return [Send(m.ErrorSent(gap)), Disconnect(gap), *self.lose(now)]
+
+    def finish(self, outcome: r.Finished | r.Failed, now: float) -> list[Effect]:
+        """The worker is done, well or badly; a client that is away is told when it comes back."""
+        self._outcome = outcome
+        if self.stage is Stage.DETACHED:
+            self._go(Step.FINISH)
+            return []
+        return self.conclude(now)
+
+    def conclude(self, now: float) -> list[Effect]:
+        """Tells a client that is there how it ended, if it has."""
+        if self._outcome is None:
+            return []
+        if isinstance(self._outcome, r.Failed):
+            return self.fail(self._outcome.error)
+        if not self.ended:
+            return self.fail(InternalError())
+        self._timers.lost_at = now
+        self._go(Step.FINISH)
+        effects = self._last_words(self._outcome.audio_ms)
+        return effects if self._lingers else effects + self.deliver()
+
+    def deliver(self) -> list[Effect]:
+        """Everything has arrived."""
+        if self.stage is not Stage.DETACHED or self._outcome is None:
+            return []
+        self._go(Step.DELIVER)
+        return [Release()]
+
+    def fail(self, error: StreamScribeError) -> list[Effect]:
+        """Ends the session where it stands."""
+        effects: list[Effect] = [] if self.stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
+        if self._uplink.begun and self._outcome is None:
+            effects.append(self._uplink.abandon())
+        self._go(Step.CLOSE)
+        return [*effects, Release()]
+
+    def _last_words(self, audio_ms: int) -> list[Effect]:
+        """Everything was sent."""
+        error = self._closing_error
+        return [Send(m.Closed("end", audio_ms) if error is None else m.ErrorSent(error)), Disconnect(error)]
+
+    def _go(self, step: Step) -> None:
+        self.stage = next_stage(self.stage, step)
+
+    def check_integrity(self) -> None:
+        """Nothing is published in CREATED; ended before FINALIZING, not in STREAMING."""
+        if self.stage is Stage.CREATED:
+            ensure(not self._uplink.begun, "nothing is published in CREATED")
+        if self.stage is not Stage.CLOSED:
+            ensure(self.ended or self.stage is not Stage.FINALIZING, "ended in FINALIZING")
+            ensure(not self.ended or self.stage is not Stage.STREAMING, "not ended in STREAMING")
