@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from streamscribe.models.funasr_torch.load import StreamingModules
-from streamscribe.models.funasr_torch.state import ENCODER_LOOK_BACK, LOOK_AHEAD_ROWS, Sizes, StreamState
+from streamscribe.models.funasr_torch.state import ENCODER_LOOK_BACK, Sizes, StreamState
 from streamscribe.models.paraformer import cif
+from streamscribe.models.paraformer.chunk_grid import LOOK_AHEAD_ROWS
 from streamscribe.models.paraformer.chunk_tokens import middle_rows
 
 

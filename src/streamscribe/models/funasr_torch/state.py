@@ -9,11 +9,9 @@ import torch
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.models.fbank import MELS
+from streamscribe.models.paraformer.chunk_grid import LOOK_AHEAD_ROWS
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES
 from streamscribe.models.ports import Frames
-
-LOOK_AHEAD_ROWS = 5
-"""Rows behind a chunk that the encoder reads before the chunk's tokens come out."""
 
 ENCODER_LOOK_BACK = 4
 """Chunks of the past that the encoder attends to; the decoder attends to one. FunASR's advice for its models."""

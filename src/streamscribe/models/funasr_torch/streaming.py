@@ -1,25 +1,24 @@
 """Streaming Paraformer in PyTorch, on a CPU or a GPU: many sessions' chunks in one model step."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from streamscribe.core.errors import BadRequest
 from streamscribe.core.tokens import Token
-from streamscribe.models.fbank import MELS
 from streamscribe.models.funasr_torch import state as states
 from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.load import load_streaming
 from streamscribe.models.funasr_torch.network import ChunkNetwork, Heard, Piece
-from streamscribe.models.funasr_torch.state import LOOK_AHEAD_ROWS, StreamState
+from streamscribe.models.funasr_torch.state import StreamState
 from streamscribe.models.lfr import STRIDE
-from streamscribe.models.paraformer.chunk_tokens import CHUNK_CHOICES_MS, CHUNK_ROWS, ROW_MS, timed_tokens
+from streamscribe.models.paraformer.chunk_grid import CHUNK_ROWS, ChunkGrid, check_frames, end_of, rows_of
+from streamscribe.models.paraformer.chunk_tokens import timed_tokens
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
-from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
+from streamscribe.models.ports import ChunkRequest
 
 _TAIL_FRAMES = 4
 """With fewer last frames FunASR takes its tail chunk: they are those of a rest of audio below 60 ms."""
@@ -40,7 +39,7 @@ class _Cut:
     end: int
 
 
-class TorchStreamingParaformer:
+class TorchStreamingParaformer(ChunkGrid):
     """Recognises streams as FunASR's `AutoModel.generate(cache=...)` does, token for token, with look-back 4 and 1.
 
     Not thread-safe: one thread owns it.
@@ -50,34 +49,17 @@ class TorchStreamingParaformer:
         self, files: Mapping[str, Path], *, device: str = "cpu", threads: int = 1, tail_padding_ms: int = 0
     ) -> None:
         """Loads a FunASR directory by its files `config.yaml`, `model.pt`, `tokens.json` and `am.mvn`."""
-        self.tail_padding_ms = tail_padding_ms
+        super().__init__(tail_padding_ms)
         self._device = open_device(device, threads=threads)
         modules = load_streaming(files, self._device)
         self._tokens, self._silent = modules.tokens, modules.silent_ids
         self._network = ChunkNetwork(modules)
         self._frontend = ChunkFrontend(files["am.mvn"])
 
-    @property
-    def chunk_choices_ms(self) -> tuple[int, ...]:
-        """300, 600 and 1200 ms."""
-        return CHUNK_CHOICES_MS
-
-    @property
-    def lookahead_ms(self) -> int:
-        """300 ms: the rows that the encoder reads ahead."""
-        return LOOK_AHEAD_ROWS * ROW_MS
-
     def open(self, chunk_ms: int) -> StreamState:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""
-        if chunk_ms not in self.chunk_choices_ms:
-            raise BadRequest(f"chunk_ms: {chunk_ms} is none of {self.chunk_choices_ms}", field="chunk_ms")
         with torch.inference_mode():
-            return StreamState(self._network.sizes, chunk_ms // ROW_MS, self._device)
-
-    def group(self, request: ChunkRequest) -> Hashable:
-        """Its chunk length: streams of any age, and last chunks of any length, share a step."""
-        rows: int = request.state.chunk_rows
-        return rows
+            return StreamState(self._network.sizes, rows_of(chunk_ms), self._device)
 
     def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
         """Advances each request's state by its frames; the tokens that came out of each, all of one group."""
@@ -135,14 +117,11 @@ class TorchStreamingParaformer:
 
 def _cut(request: ChunkRequest) -> _Cut:
     """Raises BadRequest for frames of another shape or number than a chunk has."""
+    check_frames(request)
     state, count = request.state, len(request.frames)
-    whole = state.chunk_rows * STRIDE
-    if request.frames.shape[1:] != (MELS,) or not (count == whole or (request.last and count < whole)):
-        raise BadRequest(f"a chunk is {whole} frames of {MELS} bands, not {request.frames.shape}")
     # The last two frames of a chunk belong to no row of it.
-    ends_whole = request.last and count >= whole - (CONTEXT_FRAMES - 1)
+    ends_whole = request.last and count >= state.chunk_rows * STRIDE - (CONTEXT_FRAMES - 1)
     last_rows = row_count(count) if count >= _TAIL_FRAMES else 0
     rows = state.chunk_rows if ends_whole or not request.last else last_rows
-    frames = state.rows * STRIDE + count
-    end = (frames - 1) * FRAME_SHIFT_SAMPLES + FRAME_SAMPLES if frames else 0
+    end = end_of(state.rows * STRIDE + count)
     return _Cut(state.copy() if ends_whole else state, rows, request.last and not ends_whole, ends_whole, end)

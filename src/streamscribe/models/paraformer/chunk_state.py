@@ -11,15 +11,14 @@ import numpy.typing as npt
 from streamscribe.core.errors import BadRequest
 from streamscribe.models.fbank import MELS
 from streamscribe.models.lfr import STACKED
-from streamscribe.models.paraformer.chunk_tokens import ROW_SAMPLES
+from streamscribe.models.paraformer.chunk_grid import LOOK_AHEAD_ROWS, ROW_SAMPLES
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES
 from streamscribe.models.ports import Frames
 
 Floats = npt.NDArray[np.float32]
 
 LOOK_BACK_ROWS = 5
-LOOK_AHEAD_ROWS = 5
-"""Rows before and behind a chunk that the encoder reads with it."""
+"""Rows before a chunk that the encoder reads with it."""
 
 OVERLAP_ROWS = LOOK_BACK_ROWS + LOOK_AHEAD_ROWS
 

@@ -1,17 +1,10 @@
-"""Chunks of a streaming Paraformer in rows of 60 ms, and when the tokens that come out of them were said."""
+"""When the tokens that come out of a streaming Paraformer's chunks were said."""
 
 from collections.abc import Iterable
 
-from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.tokens import Token
-from streamscribe.models.lfr import STRIDE
-from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES
-
-ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
-ROW_MS = 1000 * ROW_SAMPLES // SAMPLE_RATE
-CHUNK_ROWS = (5, 10, 20)
-"""The chunk lengths that FunASR trains its models for."""
-CHUNK_CHOICES_MS = tuple(rows * ROW_MS for rows in CHUNK_ROWS)
+from streamscribe.models.paraformer.chunk_grid import ROW_SAMPLES
+from streamscribe.models.ports import FRAME_SAMPLES
 
 _ROW_CENTRE_SAMPLES = (FRAME_SAMPLES - ROW_SAMPLES) // 2
 """A row hears around the middle of its fourth frame; so far behind its beginning on the 60 ms grid does it begin."""

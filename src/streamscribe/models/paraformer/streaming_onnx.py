@@ -1,7 +1,7 @@
 """The streaming Paraformer on ONNX Runtime: many sessions' chunks in one run of FunASR's official export."""
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,29 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from streamscribe.core.errors import BadRequest, ModelUnavailable
+from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.tokens import Token
-from streamscribe.models.fbank import MELS
 from streamscribe.models.lfr import STRIDE, Rows, check_frontend
 from streamscribe.models.paraformer.chunk_decoder import ChunkDecoder, Said
 from streamscribe.models.paraformer.chunk_encoder import ChunkEncoder
-from streamscribe.models.paraformer.chunk_state import (
-    LOOK_AHEAD_ROWS,
-    LOOK_BACK_ROWS,
-    OVERLAP_ROWS,
-    Sizes,
-    StreamState,
-)
-from streamscribe.models.paraformer.chunk_tokens import (
-    CHUNK_CHOICES_MS,
-    CHUNK_ROWS,
-    ROW_MS,
-    middle_rows,
-    timed_tokens,
-)
+from streamscribe.models.paraformer.chunk_grid import CHUNK_ROWS, ChunkGrid, check_frames, end_of, rows_of
+from streamscribe.models.paraformer.chunk_state import LOOK_BACK_ROWS, OVERLAP_ROWS, Sizes, StreamState
+from streamscribe.models.paraformer.chunk_tokens import middle_rows, timed_tokens
 from streamscribe.models.paraformer.cif import Fired, integrate
 from streamscribe.models.paraformer.features import CONTEXT_FRAMES, ChunkFrontend, row_count
-from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, ChunkRequest
+from streamscribe.models.ports import ChunkRequest
 
 Floats = npt.NDArray[np.float32]
 
@@ -48,7 +36,7 @@ class _Chunks:
     """The sample at which each stream's audio ends so far."""
 
 
-class OnnxStreamingParaformer:
+class OnnxStreamingParaformer(ChunkGrid):
     """Hears streams as FunASR does with chunks of [5, n, 5] rows and no look-back; not thread-safe.
 
     A stream's last chunk, however short, shares the step of whole ones, and its rows have no context behind them.
@@ -61,7 +49,7 @@ class OnnxStreamingParaformer:
 
         These are `config.yaml`, `tokens.json` and `am.mvn`. Raises ModelUnavailable for another kind of model.
         """
-        self.tail_padding_ms = tail_padding_ms
+        super().__init__(tail_padding_ms)
         config = yaml.safe_load(files["config.yaml"].read_text(encoding="utf-8"))
         if config["model"] != "ParaformerStreaming":
             raise ModelUnavailable("config.yaml has a model other than ParaformerStreaming")
@@ -74,26 +62,9 @@ class OnnxStreamingParaformer:
         self._decoder = ChunkDecoder(files, threads=threads)
         self._sizes = Sizes(config["encoder_conf"]["output_size"], self._decoder.layers, self._decoder.history)
 
-    @property
-    def chunk_choices_ms(self) -> tuple[int, ...]:
-        """300, 600 and 1200 ms."""
-        return CHUNK_CHOICES_MS
-
-    @property
-    def lookahead_ms(self) -> int:
-        """300 ms: the rows that the encoder reads ahead."""
-        return LOOK_AHEAD_ROWS * ROW_MS
-
     def open(self, chunk_ms: int) -> StreamState:
         """State of a new stream; raises BadRequest for a chunk that is not offered."""
-        if chunk_ms not in self.chunk_choices_ms:
-            raise BadRequest(f"chunk_ms: {chunk_ms} is none of {self.chunk_choices_ms}", field="chunk_ms")
-        return StreamState.new(chunk_ms // ROW_MS, self._sizes)
-
-    def group(self, request: ChunkRequest) -> Hashable:
-        """Its chunk length: streams of any age, and last chunks of any length, share a step."""
-        state: StreamState = request.state
-        return state.chunk_rows
+        return StreamState.new(rows_of(chunk_ms), self._sizes)
 
     def step(self, batch: Sequence[ChunkRequest]) -> list[tuple[Token, ...]]:
         """Advances each request's state by its frames; the tokens that came out of each, all of one group."""
@@ -142,20 +113,14 @@ class OnnxStreamingParaformer:
 
     def _read(self, batch: Sequence[ChunkRequest]) -> _Chunks:
         """Raises BadRequest for frames of another shape or number than a chunk has."""
-        states: list[StreamState] = [request.state for request in batch]
-        whole = states[0].chunk_rows
         for request in batch:
-            shape = request.frames.shape
-            if shape[1:] != (MELS,) or not (shape[0] == whole * STRIDE or (request.last and shape[0] < whole * STRIDE)):
-                raise BadRequest(f"a chunk is {whole * STRIDE} frames of {MELS} bands, not {shape}")
+            check_frames(request)
+        states: list[StreamState] = [request.state for request in batch]
         counts = [len(request.frames) for request in batch]
         lengths = np.array([row_count(count) for count in counts], np.int32)
         contexts = [state.context if state.rows else None for state in states]
         rows = self._frontend.rows(contexts, [request.frames for request in batch], int(lengths.max()))
-        ends = [
-            (state.rows * STRIDE + count - 1) * FRAME_SHIFT_SAMPLES + FRAME_SAMPLES
-            for state, count in zip(states, counts, strict=True)
-        ]
+        ends = [end_of(state.rows * STRIDE + count) for state, count in zip(states, counts, strict=True)]
         return _Chunks(states, rows, lengths, np.array([request.last for request in batch]), ends)
 
     def _fire(self, chunks: _Chunks, entered: Rows) -> tuple[Floats, Fired]:
@@ -170,7 +135,7 @@ class OnnxStreamingParaformer:
         alphas[:, 0] = [state.weight for state in chunks.states]
         alphas[:, 1:-1] = np.where((columns >= LOOK_BACK_ROWS) & (columns < hearable), weights, 0)
         # Nothing can be left of a stream that has not begun.
-        ending = chunks.last & np.array([end >= FRAME_SAMPLES for end in chunks.ends])
+        ending = chunks.last & np.array([end > 0 for end in chunks.ends])
         alphas[ending, 1 + lengths[ending]] = self._tail
         alphas[chunks.last & ~ending] = 0
         hidden = np.zeros((size, width + 2, encoded.shape[2]), np.float32)
