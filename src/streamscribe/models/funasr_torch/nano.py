@@ -1,7 +1,5 @@
 """Fun-ASR-Nano: a SenseVoice encoder whose rows a small Qwen3 reads, as two steps that can run in two places."""
 
-import math
-import re
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from importlib.metadata import version
@@ -15,8 +13,8 @@ from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
 from streamscribe.models.funasr_torch.device import open_device
-from streamscribe.models.funasr_torch.nano_modules import load_nano
-from streamscribe.models.funasr_torch.nano_prompt import instruction, language_name
+from streamscribe.models.funasr_torch.nano_modules import NanoModules, load_nano
+from streamscribe.models.funasr_torch.nano_prompt import dialogue, language_name, plain_text, token_limit
 from streamscribe.models.funasr_torch.watch import Watch
 from streamscribe.models.lfr import STACKED, STRIDE, Rows, low_frame_rate
 from streamscribe.models.ports import (
@@ -32,8 +30,6 @@ from streamscribe.models.ports import (
 )
 
 _MAX_SAMPLES = 30 * SAMPLE_RATE
-_BASE_TOKENS = 8
-_TOKENS_PER_SECOND = 12
 _PARITY = 1e-3
 _PARITY_HALF = 5e-2
 
@@ -60,6 +56,11 @@ class FunAsrNano:
         self._local = _Local()
         with torch.inference_mode():
             self._check_parity()
+
+    @property
+    def parts(self) -> NanoModules:
+        """What it is made of, for a language model stage of its own (`continuous.ContinuousDecoder`)."""
+        return self._parts
 
     @property
     def max_samples(self) -> int:
@@ -147,7 +148,7 @@ class FunAsrNano:
     def _decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis]:
         model, tokenizer = self._parts.language_model, self._parts.tokenizer
         prompts = [self._prompt(request) for request in batch]
-        limits = [_token_limit(request.num_samples) for request in batch]
+        limits = [token_limit(request.num_samples) for request in batch]
         end = model.config.eos_token_id
         watch = Watch(limits, end)
         generated = model.generate(
@@ -161,16 +162,13 @@ class FunAsrNano:
         found = []
         for index, request in enumerate(batch):
             tokens, confidence = watch.result(index, generated[index].tolist())
-            text = tokenizer.decode(tokens, skip_special_tokens=True).replace("/sil", " ")
-            text = re.sub(r"\s+", " ", text).strip()
+            text = plain_text(tokenizer.decode(tokens, skip_special_tokens=True))
             found.append(Hypothesis(text, request.language, confidence if text else 0.0, punctuated=True))
         return found
 
     def _prompt(self, request: DecodeRequest) -> Tensor:
         """The dialogue as the language model's own embeddings, with the audio's rows in their place."""
-        asked = instruction(request.hotwords, request.language, itn=request.itn)
-        before = self._embedded(f"{self._parts.before_user}<|im_start|>user\n{asked}")
-        after = self._embedded(f"<|im_end|>\n<|im_start|>assistant\n{self._parts.before_answer}")
+        before, after = map(self._embedded, dialogue(request, self._parts.before_user, self._parts.before_answer))
         rows = torch.tensor(request.embedding, device=before.device, dtype=before.dtype)
         return torch.cat([before, rows, after])
 
@@ -204,11 +202,6 @@ def _left_padded(prompts: Sequence[Tensor]) -> dict[str, Tensor]:
     mask = (torch.arange(longest, device=padded.device) >= longest - lengths[:, None]).long()
     positions = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 1)
     return {"inputs_embeds": padded, "attention_mask": mask, "position_ids": positions}
-
-
-def _token_limit(samples: int) -> int:
-    """More tokens than anyone speaks in so much audio."""
-    return _BASE_TOKENS + math.ceil(_TOKENS_PER_SECOND * samples / SAMPLE_RATE)
 
 
 def _difference(one: Tensor, other: Tensor) -> float:

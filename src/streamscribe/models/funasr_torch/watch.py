@@ -1,7 +1,8 @@
 """Watches a batch while a language model writes: ends texts that run on or go round, and keeps how sure they are."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -37,7 +38,16 @@ class Watch:
 
     def result(self, index: int, tokens: Sequence[int]) -> tuple[list[int], float]:
         """A row's tokens up to its end, a loop said once, and the mean probability of a token."""
-        spoken = list(tokens[: tokens.index(self._end)]) if self._end in tokens else list(tokens)
-        spoken = spoken[: min(self._limits[index], loop_start(spoken) or len(spoken))]
-        best = [step[index] for step in self._best[: len(spoken)]]
-        return spoken, min(1.0, math.exp(sum(best) / len(best))) if best else 0.0
+        spoken = said(tokens, self._limits[index], (self._end,))
+        return spoken, mean_probability([step[index] for step in self._best[: len(spoken)]])
+
+
+def said(tokens: Sequence[int], limit: int, ends: Collection[int]) -> list[int]:
+    """The tokens up to the first of the `ends`, at most `limit`, a loop at their end said once."""
+    spoken = list(takewhile(lambda token: token not in ends, tokens))
+    return spoken[: min(limit, loop_start(spoken) or len(spoken))]
+
+
+def mean_probability(logarithms: Sequence[float]) -> float:
+    """The geometric mean of probabilities by their logarithms; 0 of none."""
+    return min(1.0, math.exp(sum(logarithms) / len(logarithms))) if logarithms else 0.0
