@@ -120,7 +120,9 @@ class ModelSettings(_Section):
     max_batch_s: float = _bounded(
         60, 1, 100_000, "Audio seconds in one step of segments: the longest times how many they are."
     )
-    batch_wait_ms: float = _bounded(5, 0, 1000, "How long a step waits for others to join.")
+    batch_wait_ms: float = _bounded(
+        5, 0, 1000, "How long a step waits for others to join; that of the VAD, which all others follow, waits 20 ms."
+    )
     max_waiting_s: float = _bounded(
         600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."
     )

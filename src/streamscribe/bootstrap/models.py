@@ -8,11 +8,13 @@ from typing import TypeVar
 import numpy as np
 
 from streamscribe.bootstrap.engines import engines_of
-from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.audio import SAMPLE_RATE, to_samples
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import BadRequest
+from streamscribe.models.fbank import MELS
 from streamscribe.models.pool import FirstPass, Models, Punctuation
 from streamscribe.models.ports import (
+    FRAME_SHIFT_SAMPLES,
     ChunkRequest,
     Punctuator,
     Samples,
@@ -28,8 +30,15 @@ from streamscribe.observe.logs import get_logger
 from streamscribe.settings import ModelSettings
 
 VAD_WAIT_MS = 20.0
-"""Of a step's cost most is the same for one block and for many: with 100 streams, 20 ms take a fifth of the cores less
-than 5 ms do. A session alone does not wait."""
+"""How long a step of voice activity detection waits for others to join, whatever `batch_wait_ms` is: all other steps
+come after it, so the wait is to be short, and of its cost most is the same for one block and for many. With 100
+streams, 20 ms take a fifth of the cores less than 5 ms do. A session alone does not wait."""
+
+_SEED = 0
+_NOISE_RMS = 0.1
+"""-20 dBFS: as loud as speech, so that no guard takes it for silence."""
+_WARM_UP_TEXT = "好的"
+"""A text whose characters every punctuation model knows."""
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -85,7 +94,7 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
 
 def warm_up_audio() -> Samples:
     """A second of noise: no engine decodes silence, and what the warm-up does not run, the first client waits for."""
-    return np.random.default_rng(0).normal(0, 0.1, SAMPLE_RATE).astype(np.float32)
+    return np.random.default_rng(_SEED).normal(0, _NOISE_RMS, SAMPLE_RATE).astype(np.float32)
 
 
 def _warm_vad(vad: VoiceActivityDetector) -> None:
@@ -100,13 +109,14 @@ def _warm_streaming(streaming: StreamingRecognizer) -> None:
     """A whole chunk and a last one, of each length that sessions may ask for."""
     for chunk_ms in streaming.chunk_choices_ms:
         state = streaming.open(chunk_ms)
-        frames = np.random.default_rng(0).normal(0, 1, (chunk_ms // 10, 80)).astype(np.float32)
+        count = to_samples(chunk_ms) // FRAME_SHIFT_SAMPLES
+        frames = np.random.default_rng(_SEED).normal(0, 1, (count, MELS)).astype(np.float32)
         streaming.step([ChunkRequest(state, frames)])
-        streaming.step([ChunkRequest(state, frames[:30], last=True)])
+        streaming.step([ChunkRequest(state, frames[: count // 2], last=True)])
 
 
 def _warm_punctuator(punctuator: Punctuator) -> None:
-    punctuator.punctuate(["好的"])
+    punctuator.punctuate([_WARM_UP_TEXT])
 
 
 def _failed(name: str, error: BaseException) -> None:
