@@ -152,7 +152,7 @@ class FunAsrNano:
         end = model.config.eos_token_id
         watch = Watch(limits, end)
         generated = model.generate(
-            **_left_padded(prompts),
+            **left_padded(prompts),
             logits_processor=[watch],
             max_new_tokens=max(limits) + 1,
             do_sample=False,
@@ -183,7 +183,7 @@ class FunAsrNano:
         long, short = (np.sin(np.arange(rows * 7 * MELS, dtype=np.float32)).reshape(rows, -1) for rows in (24, 9))
         alone, together = self._encode([short])[0], self._encode([long, short])[1]
         embedding = alone.float().cpu().numpy()
-        prompts = _left_padded([self._prompt(DecodeRequest(rows, 0)) for rows in (embedding, embedding[:2])])
+        prompts = left_padded([self._prompt(DecodeRequest(rows, 0)) for rows in (embedding, embedding[:2])])
         scores = model(**prompts).logits[:, -1]
         model.set_attn_implementation("eager")
         eager = model(**prompts).logits[:, -1]
@@ -194,7 +194,7 @@ class FunAsrNano:
             raise ModelUnavailable("Fun-ASR-Nano's attention computes wrongly with the installed packages")
 
 
-def _left_padded(prompts: Sequence[Tensor]) -> dict[str, Tensor]:
+def left_padded(prompts: Sequence[Tensor]) -> dict[str, Tensor]:
     """The prompts as one batch whose texts end together, each with positions from 0 on."""
     longest = max(len(prompt) for prompt in prompts)
     padded = torch.stack([torch.nn.functional.pad(prompt, (0, 0, longest - len(prompt), 0)) for prompt in prompts])
