@@ -62,12 +62,16 @@ class Bus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant: its quota, the hot words of all its sessions and its rules for their texts."""
+    """A tenant: its quota, the hot words of all its sessions and its rules for their texts.
+
+    With `zero_retention` no cache keeps anything of it.
+    """
 
     tenant_id: TenantId
     max_sessions: int
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
+    zero_retention: bool = False
 
 
 class TenantStore(Protocol):

@@ -221,3 +221,17 @@ def test_a_tenant_id_that_is_none_makes_no_file(file: Path) -> None:
     with pytest.raises(ValueError, match="TenantId"):
         new_key(file, "not an id")
     assert not file.exists()
+
+
+def test_a_tenant_of_zero_retention_is_known_as_one(file: Path) -> None:
+    key, other = new_key(file, "acme"), new_key(file, "other")
+    content = yaml.safe_load(file.read_text())
+    content["tenants"]["acme"]["zero_retention"] = True
+    file.write_text(yaml.safe_dump(content))
+    store = store_of(file)
+    for one, forbidden in ((key, True), (other, False)):
+        tenant = store.authenticate(one)
+        assert tenant is not None
+        assert tenant.zero_retention is forbidden
+    new_key(file, "acme")
+    assert read_tenants(file).tenants["acme"].zero_retention

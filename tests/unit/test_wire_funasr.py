@@ -51,6 +51,7 @@ from tests.unit.funasr_kit import CLOSED, result, talk, told
         ({"hotwords": "hello world"}, FunasrConfig(hotwords=(Hotword("hello"), Hotword("world")))),
         ({"hotwords": ""}, FunasrConfig()),
         ({"itn": 0}, FunasrConfig(itn=False)),
+        ({"store": "0"}, FunasrConfig(store=False)),
         ({"itn": "false", "svs_itn": "1"}, FunasrConfig(itn=False)),
         ({"svs_lang": "yue"}, FunasrConfig(language="yue")),
         ({"svs_lang": "auto"}, FunasrConfig()),

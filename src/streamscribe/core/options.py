@@ -81,6 +81,7 @@ class SessionOptions:
 
     `ignored_hotwords` were asked for too; the client is told of them, and they go no further than the gateway.
     `chunk_ms` is the first pass's chunk, of those that the model offers the nearest; None leaves it to `latency`.
+    Without `store` no cache keeps anything of the session.
     """
 
     audio: AudioFormat = field(default_factory=AudioFormat)
@@ -97,3 +98,4 @@ class SessionOptions:
     chunk_ms: int | None = None
     sequenced: bool = False
     live: bool = True
+    store: bool = True

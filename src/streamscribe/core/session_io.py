@@ -23,10 +23,14 @@ class SessionIdentity:
 
 @dataclass(frozen=True, slots=True)
 class TenantTexts:
-    """What the tenant wants of all its texts: its hot words join the client's, its policy goes with the session."""
+    """What the tenant wants of all its texts: its hot words join the client's, its policy goes with the session.
+
+    With `zero_retention` no cache keeps anything of its sessions, whatever a client asks for.
+    """
 
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
+    zero_retention: bool = False
 
 
 NO_TEXTS = TenantTexts()

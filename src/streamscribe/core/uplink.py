@@ -153,7 +153,10 @@ class Uplink:
             tenant_id=identity.tenant_id,
             trace_id=identity.trace_id,
             options=replace(
-                self.options, hotwords=merge_hotwords(self.options.hotwords, self._texts.hotwords), ignored_hotwords=()
+                self.options,
+                hotwords=merge_hotwords(self.options.hotwords, self._texts.hotwords),
+                ignored_hotwords=(),
+                store=self.options.store and not self._texts.zero_retention,
             ),
             policy=self._texts.policy,
         )

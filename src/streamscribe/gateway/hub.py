@@ -130,7 +130,7 @@ class Hub:
             options,
             now=asyncio.get_running_loop().time(),
             lingers=resumable,
-            texts=TenantTexts(tenant.hotwords, tenant.policy),
+            texts=TenantTexts(tenant.hotwords, tenant.policy, tenant.zero_retention),
         )
         live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id, admitted=options)
         self._sessions[tenant.tenant_id, live.session_id] = live

@@ -69,7 +69,7 @@ class RuleEntry(BaseModel):
 
 
 class TenantEntry(BaseModel):
-    """A tenant's quota, keys, hot words, rules and redaction."""
+    """A tenant's quota, keys, hot words, rules, redaction, and whether caches may keep anything of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,6 +78,7 @@ class TenantEntry(BaseModel):
     rules: tuple[RuleEntry, ...] = Field(default=(), max_length=MAX_RULES)
     redact: tuple[Phrase, ...] = Field(default=(), max_length=MAX_RULE_PHRASES)
     redact_digits: bool = False
+    zero_retention: bool = False
     keys: tuple[KeyEntry, ...] = ()
 
     @model_validator(mode="after")
@@ -172,7 +173,7 @@ class FileTenantStore:
         keys: dict[str, _Known] = {}
         for name, entry in read_tenants(self._path).tenants.items():
             quota = entry.max_sessions or self._default_max_sessions
-            tenant = Tenant(TenantId(name), quota, entry.hotwords, entry.policy)
+            tenant = Tenant(TenantId(name), quota, entry.hotwords, entry.policy, entry.zero_retention)
             for key in entry.keys:
                 if key.id in keys:
                     raise KeyFileError(f"{self._path}: two keys have the id {key.id}")

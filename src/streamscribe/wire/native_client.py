@@ -69,6 +69,7 @@ class StartMessage(_Message, frozen=True, tag="start"):
     latency: Latency | UnsetType = UNSET
     chunk_ms: ChunkMs | UnsetType | None = UNSET
     framing: Framing | UnsetType = UNSET
+    store: bool | UnsetType = UNSET
 
 
 class FlushMessage(_Message, frozen=True, tag="flush"):

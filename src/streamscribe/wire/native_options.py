@@ -16,7 +16,18 @@ from streamscribe.wire.native_client import AudioFields, StartMessage
 
 T = TypeVar("T")
 
-_PLAIN_PARAMETERS = ("mode", "language", "hotwords", "words", "itn", "punctuation", "latency", "chunk_ms", "framing")
+_PLAIN_PARAMETERS = (
+    "mode",
+    "language",
+    "hotwords",
+    "words",
+    "itn",
+    "punctuation",
+    "latency",
+    "chunk_ms",
+    "framing",
+    "store",
+)
 _AUDIO_PARAMETERS = {
     "encoding": "encoding",
     "sample_rate": "sample_rate",
@@ -68,6 +79,7 @@ def options_from_start(base: SessionOptions, start: StartMessage) -> SessionOpti
         chunk_ms=_or(start.chunk_ms, base.chunk_ms),
         sequenced=base.sequenced if start.framing is UNSET else start.framing == "sequenced",
         live=mode is not Mode.OFFLINE,
+        store=_or(start.store, base.store),
     )
 
 

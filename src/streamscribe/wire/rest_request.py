@@ -90,8 +90,13 @@ class _Fields:
         return value if isinstance(value, dict) else {}
 
 
-def read_request(pairs: Sequence[tuple[str, str]], task: Task, served_models: Sequence[str]) -> TranscriptionRequest:
-    """The request that a form's fields make. Raises BadRequest that names the field, and ModelNotFound."""
+def read_request(
+    pairs: Sequence[tuple[str, str]], task: Task, served_models: Sequence[str], *, cache_control: str = ""
+) -> TranscriptionRequest:
+    """The request that a form's fields and the header `Cache-Control` make.
+
+    Raises BadRequest that names the field, and ModelNotFound.
+    """
     fields = _Fields(pairs)
     model = fields.one("model")
     if model is not None and model not in served_models:
@@ -111,6 +116,7 @@ def read_request(pairs: Sequence[tuple[str, str]], task: Task, served_models: Se
         words=words or format_ in (ResponseFormat.SRT, ResponseFormat.VTT),
         endpoint=EndpointOptions(silence_ms=_silence_ms(fields)),
         live=False,
+        store=not _forbids_storing(cache_control),
     )
     return TranscriptionRequest(
         options,
@@ -181,6 +187,11 @@ def _prompt_phrases(prompt: str) -> list[str]:
         raise BadRequest(f"prompt is longer than {MAX_PROMPT_CHARS} characters", field="prompt")
     phrases = (" ".join(phrase.split()) for phrase in _PHRASE_ENDS.split(prompt))
     return [phrase for phrase in phrases if 0 < len(phrase) <= MAX_HOTWORD_CHARS and phrase.isprintable()]
+
+
+def _forbids_storing(cache_control: str) -> bool:
+    """Whether the header's directives have `no-store` (RFC 9111, 5.2.1.5)."""
+    return any(directive.strip().lower() == "no-store" for directive in cache_control.split(","))
 
 
 def _silence_ms(fields: _Fields) -> int | None:

@@ -83,6 +83,7 @@ class Segment:
             frames=frames,
             itn=options.itn,
             tenant_id=self.tenant_id,
+            store=options.store,
         )
 
     def draft_request(self, samples: Samples, options: SessionOptions, *, words: bool) -> SegmentRequest:
@@ -95,6 +96,7 @@ class Segment:
             words=words,
             draft=True,
             tenant_id=self.tenant_id,
+            store=options.store,
         )
 
 

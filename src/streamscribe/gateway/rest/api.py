@@ -107,7 +107,8 @@ class _Audio:
             content_length=int(length) if length.isdigit() else None,
             max_file_bytes=int(self._limits.max_upload_bytes),
         ) as upload:
-            wanted = read_request(upload.fields, task, self._models)
+            header = ",".join(request.headers.getlist("cache-control"))
+            wanted = read_request(upload.fields, task, self._models, cache_control=header)
             if not upload.has_file:
                 raise BadRequest("a file is needed", field="file")
             decoding = self._decoders.decode(upload.path)

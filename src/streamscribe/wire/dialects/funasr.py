@@ -125,6 +125,7 @@ class FunasrDialect:
             itn=self._config.itn and self._config.svs_itn and mode is not Mode.ONLINE,  # whose increments stay as told
             chunk_ms=self._config.chunk_ms,
             live=mode is not Mode.OFFLINE,
+            store=self._config.store,
         )
         return [Start(options), *self._audio(head)]
 

@@ -36,6 +36,7 @@ class FunasrConfig:
     svs_itn: bool = True
     language: str | None = None
     chunk_ms: int | None = None
+    store: bool = True
 
     @property
     def session_mode(self) -> Mode:
@@ -85,7 +86,7 @@ def read_control(text: str, config: FunasrConfig) -> Control:
         changes["language"] = parse_language(_short_text(fields, "svs_lang"), field="svs_lang")
     if "chunk_size" in fields:
         changes["chunk_ms"] = _chunk_ms(fields["chunk_size"])
-    for name in ("itn", "svs_itn"):
+    for name in ("itn", "svs_itn", "store"):
         if name in fields:
             changes[name] = _flag(fields, name)
     return Control(
