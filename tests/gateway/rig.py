@@ -140,7 +140,6 @@ class Gateway:
     bus: MemoryBus
     worker: EchoWorker
     metrics: Metrics
-    readiness: Readiness
     port: int
     funasr_port: int
 
@@ -169,8 +168,9 @@ async def running(
     gateway = gateway or GatewaySettings()
     limits = limits or LimitSettings()
     bus = MemoryBus(limits.max_backlog_s)
-    metrics, readiness = Metrics(), Readiness({"models": lambda: ready})
+    metrics = Metrics()
     hub = Hub(bus, limits, metrics, OpenDoor())
+    readiness = Readiness(hub, {"models": lambda: ready})
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
     decoder = DecoderPool(DecodeLimits(), spare=False)
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}
@@ -181,7 +181,7 @@ async def running(
     ]
     async with Listener(bindings, gateway, limits, ping_s=ping_s) as listener:
         port, funasr_port = listener.ports
-        yield Gateway(app, hub, bus, EchoWorker(bus), metrics, readiness, port, funasr_port)
+        yield Gateway(app, hub, bus, EchoWorker(bus), metrics, port, funasr_port)
         hub.check_integrity()
         await hub.close()
     hub.check_integrity()

@@ -29,7 +29,7 @@ async def test_a_drain_is_unready_refuses_the_new_and_lets_the_old_finish() -> N
     async with running(gateway=settings) as gateway, gateway.connect() as socket:
         await told(socket, "connected")
         assert await ready(gateway) == 200
-        draining = asyncio.create_task(drain(gateway.hub, gateway.readiness, settings))
+        draining = asyncio.create_task(drain(gateway.hub, settings))
         gone = await told(socket, "go_away")
         assert 500 <= gone["retry_after_ms"] <= 5000
         assert gone["deadline_ms"] == 10_000
@@ -52,7 +52,7 @@ async def test_sessions_that_stay_past_the_deadline_are_closed_1012() -> None:
     async with running(gateway=settings) as gateway, gateway.connect() as socket:
         await socket.send(CHUNK)
         await told(socket, "result")
-        await drain(gateway.hub, gateway.readiness, settings)
+        await drain(gateway.hub, settings)
         assert (await told(socket, "error"))["name"] == "draining"
         assert (await closing(socket))[0] == 1012
         assert len(gateway.hub) == 0
@@ -73,7 +73,7 @@ async def test_what_was_said_before_the_deadline_gets_its_final_whether_the_clie
                 await socket.send(config)
             await socket.send(CHUNK)
             said = [json.loads(await socket.recv())]
-            await drain(gateway.hub, gateway.readiness, settings)
+            await drain(gateway.hub, settings)
             with suppress(ConnectionClosedError):
                 async for message in socket:
                     said.append(json.loads(message))  # noqa: PERF401  what came before the close counts
@@ -89,7 +89,7 @@ async def test_a_session_that_is_here_can_be_resumed_while_draining() -> None:
             connected = await told(socket, "connected")
             await socket.send(CHUNK)
             await told(socket, "result")
-        draining = asyncio.create_task(drain(gateway.hub, gateway.readiness, settings))
+        draining = asyncio.create_task(drain(gateway.hub, settings))
         await asyncio.sleep(0)
         async with gateway.connect(f"/ws/asr?session_id={connected['session_id']}") as again:
             resume = {"type": "resume", "last_version": 0, "last_acked_sequence": None}
@@ -123,7 +123,7 @@ async def test_leaving_the_listener_under_streaming_clients_loses_no_last_word()
 
         streams = [asyncio.create_task(stream(number)) for number in range(10)]
         await asyncio.sleep(0.1)
-        await drain(gateway.hub, gateway.readiness, settings)
+        await drain(gateway.hub, settings)
     for task in streams:
         assert (await task)[0] == 1012
 

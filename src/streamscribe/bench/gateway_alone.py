@@ -83,7 +83,7 @@ class _StandIn:
 async def _serve(started_at: float) -> None:
     gateway = GatewaySettings(port=0)
     limits = LimitSettings(max_sessions=100_000, max_tenant_sessions=100_000)
-    metrics, readiness = Metrics(), Readiness({})
+    metrics = Metrics()
     bus = MemoryBus(limits.max_backlog_s)
     hub = Hub(bus, limits, metrics, OpenDoor())
     bus.attach_worker(_StandIn(bus).accept)
@@ -94,7 +94,7 @@ async def _serve(started_at: float) -> None:
         gateway=gateway,
         limits=limits,
         metrics=metrics,
-        readiness=readiness,
+        readiness=Readiness(hub, {}),
         decode=decoders.decode,
     )
     async with (
@@ -108,7 +108,7 @@ async def _serve(started_at: float) -> None:
         print(json.dumps({"url": url, "funasr_url": None, "ready_s": monotonic() - started_at}), flush=True)  # noqa: T201
         await stop.wait()
         probing.cancel()
-        await drain(hub, readiness, gateway)
+        await drain(hub, gateway)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,8 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
     )
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
     async with stop_signals() as stop, platform(settings) as parts:
-        readiness = Readiness({f"model {one.name}": partial(attrgetter("ready"), one) for one in parts.models.replicas})
+        replicas = parts.models.replicas
+        readiness = Readiness(parts.hub, {f"model {one.name}": partial(attrgetter("ready"), one) for one in replicas})
         rest = routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
         main = create_app(
             parts.hub,
@@ -161,4 +162,4 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
             await waiting
             for task in watching:
                 task.cancel()
-            await drain(parts.hub, readiness, gateway)
+            await drain(parts.hub, gateway)

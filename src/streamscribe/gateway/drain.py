@@ -8,9 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from streamscribe.core.errors import Draining
-from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
-from streamscribe.gateway.readiness import Readiness
+from streamscribe.gateway.hub import Hub, going_down
 from streamscribe.observe.logs import get_logger
 from streamscribe.settings import GatewaySettings
 
@@ -43,18 +41,17 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-async def drain(hub: Hub, readiness: Readiness, gateway: GatewaySettings) -> None:
+async def drain(hub: Hub, gateway: GatewaySettings) -> None:
     """Returns when no session is open, `drain_timeout_s` after the go-away at the latest.
 
     Not ready at once; new sessions are refused from now on; `drain_grace_s` later clients are told to go away. What
     a client sends until shortly before the deadline gets its finals.
     """
-    readiness.draining = True
     hub.draining = True
     _log.info("draining", sessions=len(hub), deadline_s=gateway.drain_timeout_s)
     await asyncio.sleep(gateway.drain_grace_s)
     hub.go_away(gateway.drain_timeout_s)
-    error = Draining(retry_after_s=DRAINING_RETRY_S)
+    error = going_down()
     if await _emptied(hub, (1 - FINALS_SHARE) * gateway.drain_timeout_s):
         return
     _log.warning("sessions closed at the drain deadline", sessions=len(hub))

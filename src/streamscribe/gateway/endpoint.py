@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from streamscribe.core.errors import BadRequest, Draining, InternalError
+from streamscribe.core.errors import BadRequest, InternalError
 from streamscribe.core.ids import ID_RULE, SessionId
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.connection import Connection, Transport
 from streamscribe.gateway.funasr_connection import Decode, FunasrConnection
-from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
+from streamscribe.gateway.hub import Hub, going_down
 from streamscribe.gateway.refusal import refuse
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Tenant
@@ -44,7 +44,7 @@ class WebSocketEndpoint:
         tenant: Tenant = scope["state"]["tenant"]
         params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._hub.draining and not self._hub.is_known(tenant, params.get("session_id", "")):
-            await refuse(scope, receive, send, Draining(retry_after_s=DRAINING_RETRY_S))
+            await refuse(scope, receive, send, going_down())
             return
         await receive()
         await send({"type": "websocket.accept", "subprotocol": _subprotocol(scope)})

@@ -29,6 +29,11 @@ RETRY_JITTER_MS = (500, 5000)
 """Clients of a draining gateway come back spread over this time, not all at once."""
 
 
+def going_down() -> Draining:
+    """What new sessions hear of a gateway that drains, and old ones at its end."""
+    return Draining(retry_after_s=DRAINING_RETRY_S)
+
+
 class HubObserver(Protocol):
     """Who counts what happens to sessions."""
 
@@ -195,7 +200,7 @@ class Hub:
     async def close(self) -> None:
         """Ends what is left, and waits for what is still being published."""
         self.draining = True
-        self.kill_all(Draining(retry_after_s=DRAINING_RETRY_S))
+        self.kill_all(going_down())
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.0)
 
@@ -231,7 +236,7 @@ class Hub:
 
     def _refusal(self, tenant: Tenant, options: SessionOptions) -> StreamScribeError | None:
         if self.draining:
-            return Draining(retry_after_s=DRAINING_RETRY_S)
+            return going_down()
         if over := self._quota.admit(tenant.tenant_id, tenant.max_sessions):
             return over
         if busy := self._admission.admit(options):

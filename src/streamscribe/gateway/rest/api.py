@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Send
 
 from streamscribe.audio.decode import DecoderPool
-from streamscribe.core.errors import BadRequest, Draining, ModelNotFound, NotFound, Timeout
+from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Timeout
 from streamscribe.core.options import Task
-from streamscribe.gateway.hub import DRAINING_RETRY_S, Hub
+from streamscribe.gateway.hub import Hub, going_down
 from streamscribe.gateway.recognition import Finals, recognition, stop
 from streamscribe.gateway.rest.answer import EventStream, whole
 from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
@@ -89,7 +89,7 @@ class _Audio:
 
         async def handle(request: Request, send: Send) -> Response | None:
             if self._hub.draining:
-                raise Draining(retry_after_s=DRAINING_RETRY_S)
+                raise going_down()
             tenant: Tenant = request.state.tenant
             self._hub.files.take(tenant.tenant_id)
             try:
