@@ -11,8 +11,6 @@ from streamscribe.core.result_log import ResultLog
 from streamscribe.core.results import Result
 from streamscribe.core.session_io import SessionIdentity, SessionLimits
 
-HEARTBEAT_INTERVAL_S = 1.0
-
 WorkerNews = r.Recognised | r.RulesHit | r.Progress | r.SpeechStarted | r.SpeechStopped | r.Flushed
 """What a worker tells while it works."""
 
@@ -20,11 +18,10 @@ WorkerNews = r.Recognised | r.RulesHit | r.Progress | r.SpeechStarted | r.Speech
 class Downlink:
     """Turns a worker's events into messages; a segment gets one final per pass, and versions grow (law 3)."""
 
-    def __init__(self, identity: SessionIdentity, limits: SessionLimits, now: float) -> None:
+    def __init__(self, identity: SessionIdentity, limits: SessionLimits) -> None:
         self._identity = identity
         self._limits = limits
         self._results = ResultLog(limits.replay_bytes)
-        self._heartbeat_at = now - HEARTBEAT_INTERVAL_S
 
     def greeting(self) -> m.Connected:
         """The first message of a session."""
@@ -43,7 +40,7 @@ class Downlink:
             ),
         )
 
-    def take(self, news: WorkerNews, received_ms: int, now: float) -> list[m.ServerMessage]:
+    def take(self, news: WorkerNews, received_ms: int) -> list[m.ServerMessage]:
         """What the client is to be told of it; nothing of a result that is not new."""
         match news:
             case r.Recognised(result=result):
@@ -52,7 +49,7 @@ class Downlink:
                 self._results.expect(news)
                 return []
             case r.Progress(processed_ms=processed_ms):
-                return self._heartbeat(received_ms, processed_ms, now)
+                return [m.Heartbeat(received_ms, processed_ms)]
             case r.SpeechStarted(channel=channel, at_ms=at_ms):
                 return [m.SpeechActivity(started=True, channel=channel, at_ms=at_ms)]
             case r.SpeechStopped(channel=channel, at_ms=at_ms):
@@ -71,12 +68,6 @@ class Downlink:
         sent = m.ResultSent(self._identity.session_id, self._identity.trace_id, result)
         hits = self._results.hits_of(result)
         return [sent] if hits is None else [m.RuleHitsSent(hits.segment_id, hits.channel, hits.hits), sent]
-
-    def _heartbeat(self, received_ms: int, processed_ms: int, now: float) -> list[m.ServerMessage]:
-        if now - self._heartbeat_at < HEARTBEAT_INTERVAL_S:
-            return []
-        self._heartbeat_at = now
-        return [m.Heartbeat(received_ms, processed_ms)]
 
     def check_integrity(self) -> None:
         """The equation of the results."""

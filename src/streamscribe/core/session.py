@@ -77,7 +77,7 @@ class Session:
         self._identity = identity
         self._limits = limits
         self._uplink = Uplink(identity, limits, options, texts)
-        self._downlink = Downlink(identity, limits, now)
+        self._downlink = Downlink(identity, limits)
         self._timers = SessionTimers(limits, now)
         self._life = SessionLife(self._uplink, self._timers, lingers=lingers)
         self._client = SessionClient(self._life, self._uplink)
@@ -120,7 +120,7 @@ class Session:
         self._timers.progress_at = now
         if isinstance(event, r.Finished | r.Failed):
             return self._life.finish(event, now)
-        return self._life.tell(*self._downlink.take(event, self._uplink.received_ms, now))
+        return self._life.tell(*self._downlink.take(event, self._uplink.received_ms))
 
     def _obey(self, event: ShellEvent, now: float) -> list[Effect]:
         match event:
