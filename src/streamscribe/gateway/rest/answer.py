@@ -11,6 +11,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.results import Result
 from streamscribe.core.script import join
 from streamscribe.gateway.recognition import Finals
+from streamscribe.gateway.rest.endpoint import json_response
 from streamscribe.text.subtitles import srt, vtt
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import ResponseFormat, TranscriptionRequest
@@ -28,19 +29,15 @@ async def whole(finals: Finals, wanted: TranscriptionRequest, decoding: Decoding
         results.append(final)
     match wanted.format:
         case ResponseFormat.JSON:
-            return _json(rest.encode(rest.transcription(results, decoding.decoded_s)))
+            return json_response(rest.encode(rest.transcription(results, decoding.decoded_s)))
         case ResponseFormat.VERBOSE_JSON:
-            return _json(rest.encode(_verbose(results, wanted, decoding.decoded_s)))
+            return json_response(rest.encode(_verbose(results, wanted, decoding.decoded_s)))
         case ResponseFormat.TEXT:
             return PlainTextResponse(rest.full_text(results) + "\n")
         case ResponseFormat.SRT:
             return PlainTextResponse(srt(results))
         case ResponseFormat.VTT:
             return Response(vtt(results), media_type="text/vtt")
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")
 
 
 def _verbose(results: list[Result], wanted: TranscriptionRequest, audio_s: float) -> rest.VerboseTranscription:
