@@ -10,12 +10,16 @@ import torch
 import yaml
 
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.models.fbank import MELS
 from streamscribe.models.funasr_torch.load import load_weights
 from streamscribe.models.funasr_torch.packages import import_funasr
+from streamscribe.models.lfr import STACKED
 
 _MODULES = ("funasr.models.fun_asr_nano.model", "funasr.models.sense_voice.model", "funasr.models.llm_asr.adaptor")
 _LANGUAGE_MODEL = "Qwen3-0.6B"
-_ROW_WIDTH = 560
+"""The folder of the model's directory that the language model lies in."""
+_HALVINGS = 3
+"""With a low frame rate, FunASR takes an eighth of the rows, halving three times and rounding up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def load_nano(files: Mapping[str, Path], device: torch.device) -> NanoModules:
             "llm_dtype": kind,
             "load_kwargs": {"attn_implementation": "sdpa"},
         },
-        input_size=_ROW_WIDTH,
+        input_size=STACKED * MELS,
     )
     load_weights(model, files["model.pt"])
     model.to(device).eval()
@@ -69,7 +73,7 @@ def load_nano(files: Mapping[str, Path], device: torch.device) -> NanoModules:
         model.audio_adaptor,
         model.llm,
         AutoTokenizer.from_pretrained(str(language_model), local_files_only=True, trust_remote_code=False),
-        halvings=3 if model.use_low_frame_rate else 0,
+        halvings=_HALVINGS if model.use_low_frame_rate else 0,
         before_user="<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
         if prompt.get("sys_prompt", True)
         else "",

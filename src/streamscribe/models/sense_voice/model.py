@@ -14,24 +14,27 @@ import yaml
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, BadRequest
 from streamscribe.core.tokens import Token
-from streamscribe.models.lfr import SegmentFrontend, padded
+from streamscribe.models.lfr import STRIDE, SegmentFrontend, padded
 from streamscribe.models.onnx_session import open_session, read_graph
-from streamscribe.models.ports import Hypothesis, Identity, SegmentRequest
+from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Hypothesis, Identity, SegmentRequest
 from streamscribe.models.sense_voice.pieces import tag_of, text_of, words_of
 
 Floats = npt.NDArray[np.float32]
 
 LANGUAGES = {"zh": 3, "en": 4, "yue": 7, "ja": 11, "ko": 12}
-"""The rows of the model's query table, which every SenseVoiceSmall has alike."""
-
 ANY_LANGUAGE = 0
 WITH_ITN, WITHOUT_ITN = 14, 15
+"""The rows of the model's query table, which every SenseVoiceSmall has alike."""
+
 MAX_SAMPLES = 30 * SAMPLE_RATE
 
 _QUERIES = 4
+"""Rows of the output before those of the audio: language, emotion, event, and whether numbers are in digits."""
 _BLANK = 0
-_ROW_SAMPLES = 960
-_TIME_SHIFT_SAMPLES = -480
+"""CTC's token for nothing."""
+_ROW_SAMPLES = STRIDE * FRAME_SHIFT_SAMPLES
+_TIME_SHIFT_SAMPLES = -_ROW_SAMPLES // 2
+"""FunASR tells tokens half a row earlier than their rows begin."""
 _NOTHING_TOLD = frozenset(("emo_unknown", "event_unk", "speech", "nospeech", "withitn", "woitn"))
 _MARK = re.compile(r"[，。？！、；：?!;]|[.,](?!\d)")
 
