@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from pydantic_settings import SettingsError as SettingsSourceError
 
@@ -107,7 +107,7 @@ class ModelSettings(_Section):
     device: str = Field(
         default="cpu",
         pattern=r"^(cpu|cuda(:\d+)?)$",
-        description="Where PyTorch's engines run: `cpu`, `cuda`, `cuda:1`.",
+        description="Where PyTorch's engines run: `cpu`, `cuda`, `cuda:1`. Tested on CPUs only.",
     )
     folders: dict[str, Path] = Field(
         default={}, description="Folders to take models from as they are, by id: fine-tuned ones; sums are not checked."
@@ -153,6 +153,46 @@ class WorkerSettings(_Section):
     )
 
 
+class CacheSettings(_Section):
+    """What is kept so that nothing is computed twice. By default in memory only, and no transcripts."""
+
+    enable_model_cache: bool = Field(
+        default=True, description="One copy of each model serves all requests; off: each request loads its own."
+    )
+    max_encoder_entries: int = _bounded(4096, 0, 1_000_000, "Encoder outputs kept in memory; 0: none.")
+    max_encoder_bytes: int = _bounded(512 * 2**20, 0, 2**40, "Bytes of them; 0: none.")
+    max_feature_cache_size: int = _bounded(
+        256 * 2**20, 0, 2**40, "Bytes of spectral features in memory, and as many in `feature_cache_dir`; 0: none."
+    )
+    feature_cache_dir: Path | None = Field(
+        default=None, description="Folder that keeps spectral features over restarts, for its owner's eyes only."
+    )
+    context_cache_ttl: float = _bounded(
+        0, 0, 24 * 3600, "Seconds for which what a session said before helps its model; 0: not at all."
+    )
+    transcripts: bool = Field(default=False, description="Answer audio heard before with the text it had then.")
+    max_transcript_bytes: int = _bounded(64 * 2**20, 2**16, 2**40, "Bytes of texts, in memory and in `transcript_dir`.")
+    transcript_ttl_s: float = _bounded(7 * 24 * 3600, 1, 365 * 24 * 3600, "How long a text is kept.")
+    transcript_dir: Path | None = Field(default=None, description="Folder that keeps texts over restarts.")
+    redis_url: SecretStr | None = Field(
+        default=None, description="Redis where servers of one `secret_file` share texts: `redis://host:6379/0`."
+    )
+    tenant_share: float = _bounded(0.5, 0.01, 1, "How much of each cache one tenant may have.")
+    fingerprint: Literal["blake3", "hmac-sha256"] = Field(
+        default="blake3", description="Hash by which audio is known; `hmac-sha256` is a FIPS algorithm, and slower."
+    )
+    secret_file: Path = Field(
+        default=Path("~/.local/share/streamscribe/cache-secret"),
+        description="The secret of all keys, made where there is none; used only if a cache outlives the process.",
+    )
+
+    @property
+    def outlives_the_process(self) -> bool:
+        """Whether anything is kept on disk or in Redis, so that keys must be the same after a restart."""
+        keeps_texts = self.transcripts and (self.transcript_dir is not None or self.redis_url is not None)
+        return self.feature_cache_dir is not None or keeps_texts
+
+
 class ObserveSettings(_Section):
     """Logs."""
 
@@ -173,6 +213,7 @@ class Settings(BaseSettings):
     limits: LimitSettings = LimitSettings()
     model: ModelSettings = ModelSettings()
     worker: WorkerSettings = WorkerSettings()
+    cache: CacheSettings = CacheSettings()
     observe: ObserveSettings = ObserveSettings()
 
     @classmethod
@@ -219,8 +260,9 @@ _KEPT_NAMES = {
     "MAX_BATCH_SIZE": "model.max_batch_size",
     "BATCH_WAIT_MS": "model.batch_wait_ms",
     "MAX_INFLIGHT": "model.max_inflight",
+    "REDIS_URL": "cache.redis_url",
 }
-"""Environment names that FunASR operators know already."""
+"""Environment names that operators know already."""
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
