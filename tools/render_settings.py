@@ -27,7 +27,7 @@ def _shown(name: str, value: object) -> str:
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, int | float):
-        return _number(value) if name.endswith("_bytes") else f"{value:,}"
+        return _number(value) if name.endswith(("_bytes", "_cache_size")) else f"{value:,}"
     return f"`{value}`"
 
 

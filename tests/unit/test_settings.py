@@ -13,7 +13,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import os
 
     for name in list(os.environ):
-        if name.startswith("STREAMSCRIBE_") or name in {"MAX_BATCH_SIZE", "BATCH_WAIT_MS", "MAX_INFLIGHT"}:
+        if name.startswith("STREAMSCRIBE_") or name in {"MAX_BATCH_SIZE", "BATCH_WAIT_MS", "MAX_INFLIGHT", "REDIS_URL"}:
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
@@ -44,6 +44,29 @@ def test_names_that_operators_know_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("BATCH_WAIT_MS", "7.5")
     model = load().model
     assert (model.max_batch_size, model.batch_wait_ms, model.max_inflight) == (3, 7.5, 77)
+
+
+def test_the_address_of_redis_is_read_and_its_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://:hunter2@cache:6379/0")
+    cache = load().cache
+    assert cache.redis_url is not None
+    assert cache.redis_url.get_secret_value() == "redis://:hunter2@cache:6379/0"
+    assert "hunter2" not in repr(cache)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "outlive"),
+    [
+        ({}, False),
+        ({"cache.transcripts": True}, False),
+        ({"cache.redis_url": "redis://cache", "cache.transcript_dir": "/texts"}, False),
+        ({"cache.transcripts": True, "cache.redis_url": "redis://cache"}, True),
+        ({"cache.transcripts": True, "cache.transcript_dir": "/texts"}, True),
+        ({"cache.feature_cache_dir": "/features"}, True),
+    ],
+)
+def test_caches_outlives_the_process_only_when_that_was_asked_for(overrides: dict[str, Any], outlive: bool) -> None:
+    assert load(overrides=overrides).cache.outlives_the_process == outlive
 
 
 @pytest.mark.parametrize(
