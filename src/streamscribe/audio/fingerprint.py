@@ -28,8 +28,7 @@ _DTYPE = "<f4"
 class Fingerprints:
     """Makes the fingerprints of one server; safe to use from many threads.
 
-    Raises ValueError for a secret that is too short. `hmac-sha256` is for where only FIPS algorithms may be used; it
-    takes some two to three times as long.
+    Raises ValueError for a secret that is too short. `hmac-sha256` is a FIPS algorithm; it takes three times as long.
     """
 
     def __init__(self, secret: bytes, algorithm: Algorithm = "blake3") -> None:
