@@ -1,65 +1,153 @@
-"""Many streams in one model hear what each hears alone, and leave nothing behind."""
+"""Many sessions in one process hear what each hears alone, though half of them leave, and nothing is left behind."""
 
 import asyncio
+import gc
 import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 
+import numpy as np
+import pytest
+
+from streamscribe.bench.listening import Ear
+from streamscribe.bench.recordings import recordings
+from streamscribe.bootstrap.models import load_models
+from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.ids import TenantId
+from streamscribe.core.messages import Audio, End
 from streamscribe.core.options import Mode, SessionOptions
-from tests.worker.kit import HeardStreams, Rig, random_sizes, rig, said, speech, two_pass_models
-from tests.worker.passes import ONLINE, TWO_PASS, check_law_3, of_pass
+from streamscribe.core.results import Result
+from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.models.pool import Models
+from streamscribe.models.ports import VadOptions
+from streamscribe.observe.metrics import Metrics
+from streamscribe.ports import Tenant
+from streamscribe.settings import LimitSettings, ModelSettings, WorkerSettings
+from streamscribe.worker.runner import Worker
+from tests.worker.kit import MAX_BACKLOG_S, TEXT, HeardStreams, random_sizes, silence, speech, two_pass_models
+from tests.worker.passes import TWO_PASS, check_law_3, of_pass
+
+pytestmark = pytest.mark.timeout(300)
+
+UNPACED = LimitSettings(max_rate=1000, burst_s=600, max_burst_s=3600, max_chunks_per_s=100_000)
+TENANT = Tenant(TenantId("t"), UNPACED.max_sessions)
 
 
-async def test_two_hundred_sessions_of_which_half_leave_hear_what_each_hears_alone() -> None:
+@dataclass
+class Platform:
+    """Gateway sessions, a bus, a worker and models; no socket."""
+
+    hub: Hub
+    worker: Worker
+    bus: MemoryBus
+    models: Models
+    heard: dict[str, list[Result]] = field(default_factory=dict)
+
+    async def session(
+        self, name: str, audio: bytes, options: SessionOptions, *, leaves: int | None = None, seed: int = 0
+    ) -> None:
+        """Speaks to the end, or so many bytes and goes; packets and pauses are of the seed."""
+        ear, rng, sizes = Ear(), random.Random(seed), iter(random_sizes(seed, 20_000))
+        live = self.hub.open(TENANT, options, ear)
+        at, until = 0, len(audio) if leaves is None else leaves
+        while at < until:
+            packet = audio[at : min(at + 2 * next(sizes), until)]
+            await live.receive(Audio(packet))
+            at += len(packet)
+            for _ in range(rng.randrange(3)):
+                await asyncio.sleep(0)
+        if leaves is None:
+            await live.receive(End())
+            await ear.over.wait()
+            assert ear.error is None
+        else:
+            live.abandon()
+        self.heard[name] = [sent.result for sent in ear.results]
+
+    async def nothing_is_left(self) -> None:
+        """Returns when no part holds anything of a session: the ledgers are empty, and no model's state is alive."""
+        await self.hub.wait_empty()
+        while self.worker.sessions or any(one.population or one.inflight for one in self.models.replicas):
+            await asyncio.sleep(0.001)
+        for ledger in (self.hub, self.worker, self.bus):
+            ledger.check_integrity()
+        assert len(self.hub) == 0
+        assert self.models.first_pass is not None
+        recognizer = self.models.first_pass.recognizer
+        if isinstance(recognizer, HeardStreams):
+            recognizer.chunks.clear()
+        kinds = (type(recognizer.open(recognizer.chunk_choices_ms[0])), type(self.models.vad.open(VadOptions())))
+        while any(isinstance(thing, kinds) for thing in gc.get_objects()):
+            gc.collect()
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def platform(models: Models) -> AsyncIterator[Platform]:
+    models.start()
+    await asyncio.to_thread(models.wait_ready)
+    bus = MemoryBus(MAX_BACKLOG_S)
+    metrics = Metrics()
+    hub = Hub(bus, UNPACED, metrics, OpenDoor())
+    worker = Worker(bus, models, TEXT, WorkerSettings(), metrics)
+    running = asyncio.ensure_future(worker.run())
+    try:
+        yield Platform(hub, worker, bus, models)
+    finally:
+        await hub.close()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await bus.close()
+        models.close()
+
+
+def noise(rng: random.Random, seed: int) -> bytes:
+    return speech(seed, *(rng.randrange(400, 2000, 10) for _ in range(rng.randrange(1, 3))), pause_ms=900)
+
+
+def utterances(rng: random.Random, seed: int) -> bytes:
+    """One or two recordings that the small models understand, not from their first samples on."""
+    chosen = [recordings()[seed % 20], *rng.sample(recordings("paused"), rng.randrange(2))]
+    return silence(100 + seed) + b"".join(one.samples.astype(np.int16).tobytes() + silence(900) for one in chosen)
+
+
+@pytest.mark.parametrize(
+    ("models", "count", "voice"),
+    [
+        pytest.param(two_pass_models, 200, noise, id="fake"),
+        pytest.param(lambda: load_models(ModelSettings(profile="tiny")), 48, utterances, id="tiny"),
+    ],
+)
+async def test_many_sessions_of_which_half_leave_hear_what_each_hears_alone(
+    models: Callable[[], Models], count: int, voice: Callable[[random.Random, int], bytes]
+) -> None:
     rng = random.Random(1)
-    streams = HeardStreams()
-    audio = {
-        f"s{seed}": speech(seed, *(rng.randrange(400, 2000, 10) for _ in range(rng.randrange(1, 3))), pause_ms=900)
-        for seed in range(200)
-    }
-    async with rig(two_pass_models(streams)) as worker:
-
-        async def client(name: str, seed: int) -> None:
-            rng = random.Random(seed)
-            await worker.open(name, SessionOptions(mode=rng.choice([Mode.ONLINE, Mode.TWO_PASS])))
-            leaves = len(audio[name]) if seed % 2 else rng.randrange(len(audio[name])) // 2 * 2
-            sizes = random_sizes(seed, 20_000)
-            at = 0
-            while at < leaves:
-                size = 2 * next(iter(sizes))
-                await worker.send(name, audio[name][at : min(at + size, leaves)], 100_000)
-                at += size
-                for _ in range(rng.randrange(3)):
-                    await asyncio.sleep(0)
-            if seed % 2:
-                await worker.end(name)
-                await worker.over(name)
-            else:
-                await worker.abandon(name)
-
-        await asyncio.gather(*(client(name, seed) for seed, name in enumerate(audio)))
-        worker.worker.check_integrity()
-        assert worker.worker.sessions == 0
-        for name in audio:
-            check_law_3(worker.results(name))
-        for name in random.Random(2).sample(sorted(audio), 40):
-            if int(name[1:]) % 2:
-                await alone(worker, name, audio[name])
-        await nothing_left(worker, streams)
+    audio = {f"s{seed}": voice(rng, seed) for seed in range(count)}
+    stay = list(audio)[1::2]
+    async with platform(await asyncio.to_thread(models)) as together:
+        async with asyncio.TaskGroup() as tasks:
+            for seed, (name, pcm) in enumerate(audio.items()):
+                options = SessionOptions(mode=rng.choice([Mode.ONLINE, Mode.TWO_PASS]))
+                leaves = None if name in stay else rng.randrange(len(pcm)) // 2 * 2
+                tasks.create_task(together.session(name, pcm, options, leaves=leaves, seed=seed))
+        await together.nothing_is_left()
+        for results in together.heard.values():
+            check_law_3(results)
+        for name in stay:
+            await together.session(f"alone-{name}", audio[name], TWO_PASS)
+            assert_same(together.heard[name], together.heard[f"alone-{name}"])
+        await together.nothing_is_left()
 
 
-async def alone(worker: Rig, name: str, audio: bytes) -> None:
-    await worker.transcribe(f"alone-{name}", audio, TWO_PASS)
-    once = worker.results(f"alone-{name}")
-    for pass_ in {result.pass_ for result in worker.finals(name)}:
-        together = [result[3:6] for result in said(of_pass(worker.results(name), pass_))]
-        assert together == [result[3:6] for result in said(of_pass(once, pass_))]
-
-
-async def nothing_left(worker: Rig, streams: HeardStreams) -> None:
-    """Returns when all that ran for those who left has come back, and nothing holds a stream's state."""
-    assert worker.models.first_pass is not None
-    while worker.models.first_pass.replica.population or worker.models.first_pass.replica.inflight:
-        await asyncio.sleep(0)
-    await worker.transcribe("last", speech(999, 700), ONLINE)
-    streams.chunks.clear()
-    while streams.alive():
-        await asyncio.sleep(0)
+def assert_same(results: Sequence[Result], alone: Sequence[Result]) -> None:
+    """The finals of each pass that both have."""
+    passes = {result.pass_ for result in results if result.is_final}
+    assert passes
+    for pass_ in passes:
+        heard, once = (
+            [(one.segment_id, one.text, one.start_ms, one.end_ms) for one in of_pass(which, pass_)]
+            for which in (results, alone)
+        )
+        assert heard == once
