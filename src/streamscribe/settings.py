@@ -149,7 +149,7 @@ class WorkerSettings(_Section):
     partial_interval_ms: int = _bounded(500, 100, 10_000, "Shortest time of audio between two partials.")
     partial_window_ms: int = _bounded(12_000, 2000, MAX_SEGMENT_MS, "Longest stretch that a partial decodes again.")
     max_pending_finals: int = _bounded(
-        4, 1, 64, "Segments of a live session waiting for their final; more audio waits. A file's fill two steps."
+        4, 1, 64, "Segments of a live session waiting for their final; more audio waits. A file's fill three steps."
     )
 
 

@@ -141,19 +141,19 @@ WHOLE = 10**9
 """All audio in one record."""
 
 
-async def test_the_segments_of_a_file_gather_until_they_fill_a_step() -> None:
+async def test_the_segments_of_a_file_gather_until_they_fill_two_steps() -> None:
     recognizer = HeardRecognizer()
     recognizer.gate.clear()
-    async with rig(fake_models(recognizer, BatchPolicy(max_batch_size=4)), max_backlog_s=60) as worker:
+    async with rig(fake_models(recognizer, BatchPolicy(max_batch_size=3)), max_backlog_s=60) as worker:
         await worker.open("file", FILE)
         await worker.send("file", speech(1, *[500] * 10), WHOLE)
         await worker.end("file")
         await recognizer.entered()
         stopped = [event for event in worker.events["file"] if isinstance(event, SpeechStopped)]
-        assert len(stopped) >= 4
+        assert len(stopped) >= 6
         recognizer.gate.set()
         await worker.over("file")
-        assert len(worker.finals("file")) == 10  # the last two, which fill no step, at the end
+        assert len(worker.finals("file")) == 10  # the last four, which fill less, at the end
 
 
 @pytest.mark.parametrize("flushed", [False, True])
@@ -169,9 +169,11 @@ async def test_a_segment_of_a_file_waits_for_no_company_when_no_audio_waits_or_a
 
 @pytest.mark.parametrize(
     ("policy", "held"),
-    [(BatchPolicy(max_batch_size=4), 8), (BatchPolicy(max_batch_size=4, max_batch_s=4.25), 4), (BatchPolicy(1), 2)],
+    [(BatchPolicy(max_batch_size=3), 9), (BatchPolicy(max_batch_size=3, max_batch_s=2.8), 4), (BatchPolicy(1), 3)],
 )
-async def test_law_7_a_file_has_two_steps_of_segments_pending_and_reads_no_more(policy: BatchPolicy, held: int) -> None:
+async def test_law_7_a_file_has_three_steps_of_segments_pending_and_reads_no_more(
+    policy: BatchPolicy, held: int
+) -> None:
     recognizer = HeardRecognizer()
     recognizer.gate.clear()
     settings = WorkerSettings(max_pending_finals=1)

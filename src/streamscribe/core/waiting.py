@@ -20,8 +20,8 @@ class Priority(IntEnum):
     NORMAL = 1
     """The chunks of a live session: voice activity detection, first pass."""
     BULK = 2
-    """All that a file asks for: never dropped, but nobody waits for it, and it for nobody: what a file asks for next
-    comes after this. It may fill only half of what may wait."""
+    """All that a file asks for: never dropped, but nobody waits for it, and it for nobody: a file's blocks come one
+    after the other, and its segments have gathered. It may fill only half of what may wait."""
     LOW = 3
     """Drafts, which the next draft replaces. They may fill only half of what may wait."""
 

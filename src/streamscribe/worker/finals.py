@@ -4,17 +4,20 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from streamscribe.cache.transcripts import Said
 from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.options import SessionOptions
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, seconds
 from streamscribe.worker.teller import Teller
 
-FILE_STEPS = 2
-"""Of a file, so many full steps of segments may wait for their finals: one runs while the next one gathers."""
+GATHERED_STEPS = 2
+"""Of a file, so many full steps of segments are asked for together, so that each finds company of its own length."""
+PENDING_STEPS = 3
+"""Of a file, so many may wait for their finals: those gathered, and one that runs meanwhile."""
 
 
 def line_of_finals(options: SessionOptions, tools: StreamTools) -> Line:
@@ -22,7 +25,7 @@ def line_of_finals(options: SessionOptions, tools: StreamTools) -> Line:
     most, policy = tools.settings.max_pending_finals, tools.models.recognizer_replica.policy
     if options.live:
         return Line(most)
-    return Line(max(most, FILE_STEPS * policy.max_batch_size), FILE_STEPS * policy.max_batch_s)
+    return Line(max(most, PENDING_STEPS * policy.max_batch_size), PENDING_STEPS * policy.max_batch_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,8 @@ class _Closed:
 class Finals:
     """The last pass of one session: segments are recognised side by side and told in the order they closed.
 
-    Those of a live session are asked for at once. Those of a file gather until they fill a step, or until all the
-    audio that has come was heard: on a quick model they would run one by one. What gathers is less than a step, which
-    is half the line: there is always something that makes room.
+    Those of a live session are asked for at once. Those of a file gather until they fill steps, or until all the audio
+    that has come was heard: on a quick model they would run one by one. None waits for company in a full line.
 
     A segment's final never comes before that of its first pass. As many wait as the line has places. A decode that
     fails raises in the session's task group: a segment is never lost in silence.
@@ -78,7 +80,7 @@ class Finals:
             request = segment.request(closed, self._options, words=self._finisher.needs_words)
         place = self._line.join(0.0 if request is None else seconds(len(request.samples)))
         self._gathered.append(_Closed(segment, closed.end, place, request))
-        if self._options.live or self._fills_step():
+        if self._options.live or self._line.full or self._fills_steps():
             self.caught_up()
 
     def caught_up(self) -> None:
@@ -87,11 +89,11 @@ class Finals:
         for one in gathered:
             self._tasks.create_task(self._settle(one))
 
-    def _fills_step(self) -> bool:
-        """Whether one more like the longest would not fit."""
+    def _fills_steps(self) -> bool:
+        """Whether what has gathered is enough, were all as long as the longest."""
         policy, count = self._tools.models.recognizer_replica.policy, len(self._gathered)
-        longest_s = max(one.place.audio_s for one in self._gathered)
-        return count >= policy.max_batch_size or (count + 1) * longest_s > policy.max_batch_s
+        padded_s = count * max(one.place.audio_s for one in self._gathered)
+        return count >= GATHERED_STEPS * policy.max_batch_size or padded_s >= GATHERED_STEPS * policy.max_batch_s
 
     async def _settle(self, closed: _Closed) -> None:
         segment, end, request = closed.segment, closed.end, closed.request
@@ -105,6 +107,16 @@ class Finals:
         self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
 
     async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
+        found = await self._tools.recall.find(request, punctuation=self._options.punctuation)
+        if found.said is not None:
+            return await self._finisher.finish(segment, end, found.said.heard, found.said.marks)
+        heard = await self._hear(request)
+        marks = await self._finisher.marks(heard)
+        if found.key is not None and marks is not None:
+            self._tools.recall.keep(request.tenant_id, found.key, Said(heard, marks))
+        return await self._finisher.finish(segment, end, heard, marks or ())
+
+    async def _hear(self, request: SegmentRequest) -> Hypothesis:
         began_s = self._loop.time()
         audio_s = seconds(len(request.samples))
         heard = await submit_patiently(
@@ -114,4 +126,4 @@ class Finals:
             audio_s=audio_s,
         )
         self._tools.observer.segment_recognised(audio_s, self._loop.time() - began_s)
-        return await self._finisher.finish(segment, end, heard)
+        return heard
