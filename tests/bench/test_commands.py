@@ -1,10 +1,12 @@
-"""Short runs of the measurements on the fake models: what is measured, not how much."""
+"""Short runs of the measurements on the fake and the small models: what is measured, not how much."""
 
 import json
 import subprocess
 import sys
 
 import pytest
+
+from streamscribe.bench.recordings import utterances
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -37,6 +39,29 @@ def test_a_silence_has_no_text_and_the_speech_after_it_has():
     assert told["figures"]["texts_on_silence"] == 0
     assert told["figures"]["finals_of_speech"] == 1
     assert told["figures"]["cost_last_over_first"] > 0
+
+
+def test_streams_are_heard_and_who_finds_no_place_is_told_to_come_back():
+    told = measured("streams", "--sessions", "3", "--seconds", "5")
+    figures = told["figures"]
+    assert (figures["sessions"], figures["refused_sessions"], figures["lost_sessions"]) == (3, 0, 0)
+    assert figures["partials"] > 0
+    assert figures["finals"] > 0
+    assert figures["error_rate"] <= 0.1
+    assert figures["refusals"] >= 10
+    assert figures["refusal_p99_ms"] > 0
+    assert {bar["figure"] for bar in told["bars"]} >= {"partial_lag_p95_ms", "refusal_p99_ms"}
+
+
+def test_listed_names_are_written_where_they_are_said_and_nowhere_else(tmp_path):
+    clips = [{"audio": str(one.audio), "text": one.text} for one in utterances()[:4]]
+    manifest = tmp_path / "clips.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, clips)))
+    figures = measured("hotwords", "--recordings", str(manifest))["figures"]
+    assert (figures["names"], figures["clips_without_names"]) == (40, 4)
+    assert figures["recall_without_list_percent"] == 0
+    assert figures["recall_gain_points"] >= 30
+    assert figures["new_errors"] == 0
 
 
 @pytest.mark.models

@@ -10,6 +10,7 @@ from operator import contains
 
 from streamscribe.bench.corpus import Utterance
 from streamscribe.bench.hearing import hear_all, read
+from streamscribe.bench.load import OPEN_DOOR
 from streamscribe.bench.recordings import named
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.text import error_rate
@@ -25,7 +26,7 @@ def run(settings: Settings, others: Sequence[Utterance]) -> Report:
     """Measures the profile of `settings` on the package's clips with names, and on `others`, in which none is said."""
     clips = named()
     names = [clip.name for clip in clips]
-    with LocalServer(["--profile", settings.model.profile]) as server:
+    with LocalServer(["--profile", settings.model.profile, *OPEN_DOOR]) as server:
         with_list, without = asyncio.run(
             _hear(server.address.websocket, [*(clip.said for clip in clips), *others], names)
         )

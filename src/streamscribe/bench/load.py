@@ -18,6 +18,8 @@ from urllib.parse import urlsplit
 
 CHUNK_S = 0.1
 CHUNK_BYTES = 3200
+OPEN_DOOR = ("--set=limits.max_utilisation=100", "--set=limits.max_lag_ms=60000")
+"""A server's arguments: nobody is refused for the load."""
 OPEN_TIMEOUT_S = 10.0
 _START = b'{"type":"start","framing":"sequenced","mode":"online"}'
 _END = b'{"type":"end"}'
@@ -97,7 +99,7 @@ class LoadSession(asyncio.Protocol):
         self._buffer = data[at:]
 
     def told(self, payload: bytes, now: float) -> None:
-        """Another message of the server; who wants to know overrides it."""
+        """A message of the server that is no ack; who wants to know overrides it."""
 
     def _upgrade(self, data: bytes) -> int:
         head, found, _ = data.partition(b"\r\n\r\n")
@@ -115,9 +117,9 @@ class LoadSession(asyncio.Protocol):
             acked = int(payload[len(_ACK) : -1])
             while self._unacked and self._sequence - len(self._unacked) <= acked:
                 self._latencies.seconds.append(now - self._unacked.popleft())
-        elif opcode == _TEXT and not self.opened.done():
-            self.opened.set_result(None)
         elif opcode == _TEXT:
+            if not self.opened.done():
+                self.opened.set_result(None)
             self.told(payload, now)
         elif opcode == _PING:
             self._write(_control(_PONG, payload))

@@ -11,6 +11,7 @@ import numpy as np
 
 from streamscribe.bench.corpus import Utterance
 from streamscribe.bench.hearing import SILENCE, Pcm, hear_all, read
+from streamscribe.bench.load import OPEN_DOOR
 from streamscribe.bench.recordings import QUIET
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.text import corpus_error_rate, normalise
@@ -26,7 +27,7 @@ def run(settings: Settings, corpus: Sequence[Utterance]) -> Report:
     audio = [_tight(asyncio.run(read(utterance.audio))) for utterance in corpus]
     said = [utterance.text for utterance in corpus]
     start = StartMessage(itn=False, punctuation=False)
-    with LocalServer(["--profile", settings.model.profile]) as server:
+    with LocalServer(["--profile", settings.model.profile, *OPEN_DOOR]) as server:
         heard = asyncio.run(hear_all(server.address.websocket, audio, start))
     texts = {
         "first_pass": [passes[1] for passes in heard],
