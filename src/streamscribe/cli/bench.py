@@ -1,18 +1,49 @@
 """`streamscribe bench`: measurements that anyone can repeat, held against the project's own bars."""
 
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 
 from streamscribe.bench.kinds import Engine, Size
-from streamscribe.cli.options import JsonOption, ProfileOption, SetOption, require_models, settings_from
+from streamscribe.cli.options import (
+    BatchesOption,
+    CheckOption,
+    ChunkEngineOption,
+    FolderOption,
+    JsonOption,
+    LatencyOption,
+    ManifestOption,
+    MinutesOption,
+    ModeOption,
+    OracleOption,
+    OthersOption,
+    ProfileOption,
+    PromptsOption,
+    RoundsOption,
+    SecondsOption,
+    SessionsOption,
+    SetOption,
+    SilentMinutesOption,
+    SizeOption,
+    SpeechOption,
+    StepThreadsOption,
+    TogetherOption,
+    TwoPassProfileOption,
+    UrlOption,
+    numbers,
+    require_models,
+    settings_from,
+)
 from streamscribe.cli.output import Exit, err, fail, out, print_json
 from streamscribe.core.options import Latency, Mode
 
 if TYPE_CHECKING:
+    from streamscribe.bench.corpus import Utterance
     from streamscribe.bench.report import Report
 
 app = typer.Typer(
@@ -22,32 +53,19 @@ app = typer.Typer(
 )
 
 KEY = "STREAMSCRIBE_KEY"
-CheckOption = Annotated[bool, typer.Option("--check", help="Exit with 1 where a bar does not hold.")]
-EngineOption = Annotated[Engine, typer.Option(help="What runs the streaming model; `torch` needs the extra `funasr`.")]
-SizeOption = Annotated[
-    Size, typer.Option("--model", help="`real`: 220 M random weights, in 8 bits for `onnx`; needs the extra `funasr`.")
-]
-ThreadsOption = Annotated[int, typer.Option(min=0, max=256, help="Of a step; 0: all cores, or one for `tiny`.")]
-FolderOption = Annotated[
-    Path | None, typer.Option(help="Where the model of real size is kept, or written at first; else it is not kept.")
-]
 
 
 @app.command()
 def accuracy(
-    manifest: Annotated[
-        Path | None, typer.Option(help="Lines of JSON: audio (path), text, language; paths relative to the file.")
-    ] = None,
-    prompts: Annotated[
-        int, typer.Option(min=1, max=1000, help="Without a manifest: so many telephone prompts of 6 words or more.")
-    ] = 60,
-    url: Annotated[
-        str | None, typer.Option(help="A running server; else one is started. Without keys, or with STREAMSCRIBE_KEY.")
-    ] = None,
+    manifest: ManifestOption = None,
+    prompts: PromptsOption = 60,
+    url: UrlOption = None,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
     """Word and character error rates through the running service, beside the bare engine's.
+
+    Without a manifest it is measured on telephone prompts of 6 words or more.
 
     Examples:
 
@@ -60,15 +78,15 @@ def accuracy(
     require_models(settings, *(() if manifest else ("telephone-prompts",)))
     from streamscribe.bench import accuracy as bench
 
-    with err.status("recognising"):
-        report = bench.run(settings, manifest=manifest, prompts=prompts, url=_http(url), key=os.environ.get(KEY))
-    _show(report, as_json=json, check=check)
+    key = os.environ.get(KEY)
+    run = partial(bench.run, settings, manifest=manifest, prompts=prompts, url=_http(url), key=key)
+    _tell("recognising", run, json, check)
 
 
 @app.command()
 def gateway(
-    sessions: Annotated[int, typer.Option(min=1, max=5000, help="Live sessions at once.")] = 200,
-    seconds: Annotated[float, typer.Option(min=1, max=3600, help="How long to measure each server.")] = 10,
+    sessions: SessionsOption = 200,
+    seconds: SecondsOption = 10,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
@@ -83,22 +101,23 @@ def gateway(
     """
     from streamscribe.bench import gateway as bench
 
-    with err.status(f"{sessions} sessions for {seconds:g} s, twice"):
-        report = bench.run(sessions=sessions, seconds=seconds)
-    _show(report, as_json=json, check=check)
+    run = partial(bench.run, sessions=sessions, seconds=seconds)
+    _tell(f"{sessions} sessions for {seconds:g} s, twice", run, json, check)
 
 
 @app.command()
 def streams(
-    sessions: Annotated[int, typer.Option(min=1, max=5000, help="Sessions that speak at once, in real time.")] = 150,
-    seconds: Annotated[float, typer.Option(min=5, max=3600, help="How long to measure, once all speak.")] = 30,
-    mode: Annotated[Mode, typer.Option(help="Which passes run.")] = Mode.TWO_PASS,
-    latency: Annotated[Latency, typer.Option(help="How long the chunks of the first pass are.")] = Latency.BALANCED,
+    sessions: SessionsOption = 150,
+    seconds: SecondsOption = 30,
+    mode: ModeOption = Mode.TWO_PASS,
+    latency: LatencyOption = Latency.BALANCED,
     set_: SetOption = None,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
     """Real-time streams through the whole server on the small models: lag of partials and finals, and the text.
+
+    All places are taken: how long one session more waits to be refused is measured too.
 
     Examples:
 
@@ -109,21 +128,18 @@ def streams(
     """
     from streamscribe.bench import streams as bench
 
-    with err.status(f"{sessions} sessions for {seconds:g} s"):
-        report = bench.run(sessions=sessions, seconds=seconds, mode=mode, latency=latency, sets=set_ or ())
-    _show(report, as_json=json, check=check)
+    run = partial(bench.run, sessions=sessions, seconds=seconds, mode=mode, latency=latency, sets=set_ or ())
+    _tell(f"{sessions} sessions for {seconds:g} s", run, json, check)
 
 
 @app.command()
 def step(
-    engine: EngineOption = Engine.ONNX,
+    engine: ChunkEngineOption = Engine.ONNX,
     model: SizeOption = Size.TINY,
-    batches: Annotated[str, typer.Option(help="Sessions in a step; each must divide the largest.")] = "1,2,4,8,16",
-    threads: ThreadsOption = 0,
-    rounds: Annotated[int, typer.Option(min=1, max=1000, help="Turns of each; medians are told.")] = 7,
-    oracle: Annotated[
-        bool, typer.Option("--oracle", help="Time FunASR's own calls too; needs `--model real` and the extra `funasr`.")
-    ] = False,
+    batches: BatchesOption = "1,2,4,8,16",
+    threads: StepThreadsOption = 0,
+    rounds: RoundsOption = 7,
+    oracle: OracleOption = False,
     folder: FolderOption = None,
     json: JsonOption = False,
     check: CheckOption = False,
@@ -140,30 +156,20 @@ def step(
     """
     if oracle and model is not Size.REAL:
         fail("--oracle: needs --model real", Exit.USAGE)
-    counts = _batches(batches)
     from streamscribe.bench import step as bench
 
-    with err.status("stepping"):
-        report = bench.run(
-            size=model,
-            engine=engine,
-            batches=counts,
-            threads=threads,
-            rounds=rounds,
-            oracle=oracle,
-            folder=folder,
-        )
-    _show(report, as_json=json, check=check)
+    run = partial(bench.run, size=model, engine=engine, batches=numbers(batches), threads=threads)
+    _tell("stepping", partial(run, rounds=rounds, oracle=oracle, folder=folder), json, check)
 
 
 @app.command()
 def stack(
-    engine: EngineOption = Engine.ONNX,
+    engine: ChunkEngineOption = Engine.ONNX,
     model: SizeOption = Size.TINY,
-    sessions: Annotated[int, typer.Option(min=1, max=256, help="Sessions at once.")] = 16,
-    seconds: Annotated[float, typer.Option(min=1, max=25, help="Speech that each session hears.")] = 12,
-    threads: ThreadsOption = 0,
-    rounds: Annotated[int, typer.Option(min=1, max=100, help="Turns of each; medians are told.")] = 3,
+    sessions: TogetherOption = 16,
+    seconds: SpeechOption = 12,
+    threads: StepThreadsOption = 0,
+    rounds: RoundsOption = 3,
     folder: FolderOption = None,
     json: JsonOption = False,
     check: CheckOption = False,
@@ -179,22 +185,13 @@ def stack(
     """
     from streamscribe.bench import stack as bench
 
-    with err.status(f"{sessions} sessions of {seconds:g} s"):
-        report = bench.run(
-            size=model,
-            engine=engine,
-            sessions=sessions,
-            seconds=seconds,
-            threads=threads,
-            rounds=rounds,
-            folder=folder,
-        )
-    _show(report, as_json=json, check=check)
+    run = partial(bench.run, size=model, engine=engine, sessions=sessions, seconds=seconds, threads=threads)
+    _tell(f"{sessions} sessions of {seconds:g} s", partial(run, rounds=rounds, folder=folder), json, check)
 
 
 @app.command()
 def endurance(
-    minutes: Annotated[int, typer.Option(min=2, max=230, help="Minutes of audio, heard as fast as possible.")] = 60,
+    minutes: MinutesOption = 60,
     profile: ProfileOption = "tiny",
     json: JsonOption = False,
     check: CheckOption = False,
@@ -210,9 +207,7 @@ def endurance(
     settings = settings_from(None, None, model__profile=profile, observe__log_level="error")
     from streamscribe.bench import endurance as bench
 
-    with err.status(f"{minutes} minutes"):
-        report = bench.run(settings, minutes=minutes)
-    _show(report, as_json=json, check=check)
+    _tell(f"{minutes} minutes", partial(bench.run, settings, minutes=minutes), json, check)
 
 
 @app.command()
@@ -227,21 +222,19 @@ def text(json: JsonOption = False, check: CheckOption = False) -> None:
     """
     from streamscribe.bench import text_rules as bench
 
-    with err.status("finishing texts"):
-        report = bench.run()
-    _show(report, as_json=json, check=check)
+    _tell("finishing texts", bench.run, json, check)
 
 
 @app.command()
 def passes(
-    manifest: Annotated[
-        Path | None, typer.Option(help="Lines of JSON: audio (path), text; else the recordings of the package.")
-    ] = None,
-    profile: Annotated[str, typer.Option(help="Which models: tiny or zh.")] = "tiny",
+    manifest: ManifestOption = None,
+    profile: TwoPassProfileOption = "tiny",
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
     """What both passes hear of recordings cut tight to their speech, beside the second pass's engine alone.
+
+    Without a manifest it is measured on the recordings of the package.
 
     Examples:
 
@@ -253,21 +246,14 @@ def passes(
     settings = settings_from(None, None, model__profile=profile)
     require_models(settings)
     from streamscribe.bench import passes as bench
-    from streamscribe.bench.corpus import read_manifest
-    from streamscribe.bench.recordings import utterances
 
-    with err.status("recognising"):
-        report = bench.run(settings, read_manifest(manifest) if manifest else utterances())
-    _show(report, as_json=json, check=check)
+    _tell("recognising", partial(bench.run, settings, _said(manifest)), json, check)
 
 
 @app.command()
 def hotwords(
-    recordings: Annotated[
-        Path | None,
-        typer.Option(help="Clips without the names: lines of JSON, audio (path) and text; else those of the package."),
-    ] = None,
-    profile: Annotated[str, typer.Option(help="Which models: tiny or zh.")] = "tiny",
+    recordings: OthersOption = None,
+    profile: TwoPassProfileOption = "tiny",
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
@@ -283,18 +269,13 @@ def hotwords(
     settings = settings_from(None, None, model__profile=profile)
     require_models(settings)
     from streamscribe.bench import hotwords as bench
-    from streamscribe.bench.corpus import read_manifest
-    from streamscribe.bench.recordings import utterances
 
-    others = read_manifest(recordings) if recordings else utterances()
-    with err.status("recognising"):
-        report = bench.run(settings, others)
-    _show(report, as_json=json, check=check)
+    _tell("recognising", partial(bench.run, settings, _said(recordings)), json, check)
 
 
 @app.command()
 def silence(
-    minutes: Annotated[float, typer.Option(min=1, max=230, help="Minutes of silence before the speech.")] = 10,
+    minutes: SilentMinutesOption = 10,
     profile: ProfileOption = None,
     json: JsonOption = False,
     check: CheckOption = False,
@@ -312,17 +293,15 @@ def silence(
     require_models(settings, *(() if settings.model.profile == "fake" else ("demo-recordings",)))
     from streamscribe.bench import silence as bench
 
-    with err.status(f"{minutes:g} minutes of silence"):
-        report = bench.run(settings, minutes=minutes)
-    _show(report, as_json=json, check=check)
+    _tell(f"{minutes:g} minutes of silence", partial(bench.run, settings, minutes=minutes), json, check)
 
 
-def _batches(text: str) -> list[int]:
-    numbers = text.split(",")
-    counts = [int(number) for number in numbers if number.isdecimal() and 0 < int(number) <= 1024]
-    if len(counts) < len(numbers) or any(max(counts) % count for count in counts):
-        fail(f"--batches {text}: write numbers from 1 to 1024, as in 1,4,16, each dividing the largest", Exit.USAGE)
-    return counts
+def _said(manifest: Path | None) -> "list[Utterance]":
+    """What a manifest lists, or the recordings of the package."""
+    from streamscribe.bench.corpus import read_manifest
+    from streamscribe.bench.recordings import utterances
+
+    return utterances() if manifest is None else read_manifest(manifest)
 
 
 def _http(url: str | None) -> str | None:
@@ -334,24 +313,27 @@ def _http(url: str | None) -> str | None:
         fail(f"--url: {error}", Exit.USAGE)
 
 
-def _show(report: "Report", *, as_json: bool, check: bool) -> None:
+def _tell(doing: str, run: "Callable[[], Report]", as_json: bool, check: bool) -> None:
+    """Measures, shows the report, and ends with 1 where a bar that is to hold does not."""
+    with err.status(doing):
+        report = run()
     if as_json:
         print_json(report.as_dict())
     else:
-        bars = {bar.figure: bar for bar in report.bars}
-        table = Table(title=f"{report.bench} · {report.machine}", title_justify="left")
-        table.add_column("figure")
-        table.add_column("value", justify="right")
-        table.add_column("bar", justify="right")
-        for name, value in report.figures.items():
-            bar = bars.get(name)
-            verdict = f"{bar.op} {bar.bar:g} {'✓' if bar.holds else '✗'}" if bar else ""
-            table.add_row(
-                name,
-                f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
-                verdict,
-                style="red" if bar and not bar.holds else None,
-            )
-        out.print(table)
+        out.print(_table(report))
     if check and not report.holds:
         raise typer.Exit(Exit.FAILED)
+
+
+def _table(report: "Report") -> Table:
+    bars = {bar.figure: bar for bar in report.bars}
+    table = Table(title=f"{report.bench} · {report.machine}", title_justify="left")
+    table.add_column("figure")
+    table.add_column("value", justify="right")
+    table.add_column("bar", justify="right")
+    for name, value in report.figures.items():
+        bar = bars.get(name)
+        verdict = f"{bar.op} {bar.bar:g} {'✓' if bar.holds else '✗'}" if bar else ""
+        shown = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+        table.add_row(name, shown, verdict, style="red" if bar and not bar.holds else None)
+    return table

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from streamscribe.bench.kinds import Engine, Size
 from streamscribe.cli.output import Exit, fail
+from streamscribe.core.options import Latency, Mode
 
 if TYPE_CHECKING:
     from streamscribe.settings import Settings
@@ -41,6 +43,15 @@ def _hotwords(value: list[str] | None) -> None:
     parse_hotwords(value)
 
 
+def numbers(text: str) -> list[int]:
+    """Several numbers of sessions: those of `1,4,16`. Raises ValueError."""
+    told = text.split(",")
+    counts = [int(number) for number in told if number.isdecimal() and 0 < int(number) <= 1024]
+    if len(counts) < len(told) or any(max(counts) % count for count in counts):
+        raise ValueError("write numbers from 1 to 1024, as in 1,4,16, each dividing the largest")
+    return counts
+
+
 ConfigOption = Annotated[Path | None, typer.Option("--config", help="Settings file (default: ./streamscribe.yaml).")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting, as section.field=value; repeatable.")]
 ProfileOption = Annotated[
@@ -56,6 +67,47 @@ LanguageOption = Annotated[
 HotwordOption = Annotated[
     list[str] | None,
     typer.Option("--hotword", "-w", callback=checked(_hotwords), help="A phrase to listen for; repeatable."),
+]
+
+CheckOption = Annotated[bool, typer.Option("--check", help="Exit with 1 where a bar does not hold.")]
+ManifestOption = Annotated[
+    Path | None, typer.Option(help="Lines of JSON: audio (path, relative to the file), text, language.")
+]
+OthersOption = Annotated[
+    Path | None,
+    typer.Option(help="Clips without the names: lines of JSON, audio (path) and text; else those of the package."),
+]
+PromptsOption = Annotated[int, typer.Option(min=1, max=1000, help="So many prompts.")]
+UrlOption = Annotated[
+    str | None, typer.Option(help="A running server; else one is started. Without keys, or with STREAMSCRIBE_KEY.")
+]
+TwoPassProfileOption = Annotated[str, typer.Option("--profile", help="Which models: tiny or zh.")]
+SessionsOption = Annotated[int, typer.Option(min=1, max=5000, help="Live sessions at once, in real time.")]
+SecondsOption = Annotated[float, typer.Option(min=1, max=3600, help="How long to measure.")]
+ModeOption = Annotated[Mode, typer.Option(help="Which passes run.")]
+LatencyOption = Annotated[Latency, typer.Option(help="How long the chunks of the first pass are.")]
+MinutesOption = Annotated[int, typer.Option(min=2, max=230, help="Minutes of audio, heard as fast as possible.")]
+SilentMinutesOption = Annotated[float, typer.Option(min=1, max=230, help="Minutes of silence before the speech.")]
+ChunkEngineOption = Annotated[
+    Engine, typer.Option(help="What runs the streaming model; `torch` needs the extra `funasr`.")
+]
+SizeOption = Annotated[
+    Size, typer.Option("--model", help="`real`: 220 M random weights, in 8 bits for `onnx`; needs the extra `funasr`.")
+]
+BatchesOption = Annotated[
+    str, typer.Option(callback=checked(numbers), help="Sessions in a step; each must divide the largest.")
+]
+TogetherOption = Annotated[int, typer.Option(min=1, max=256, help="Sessions at once.")]
+SpeechOption = Annotated[float, typer.Option(min=1, max=25, help="Seconds of speech that each session hears.")]
+StepThreadsOption = Annotated[
+    int, typer.Option("--threads", min=0, max=256, help="Of a step; 0: all cores, or one for `tiny`.")
+]
+RoundsOption = Annotated[int, typer.Option(min=1, max=1000, help="Turns of each; medians are told.")]
+OracleOption = Annotated[
+    bool, typer.Option("--oracle", help="Time FunASR's own calls too; needs `--model real` and the extra `funasr`.")
+]
+FolderOption = Annotated[
+    Path | None, typer.Option(help="Where the model of real size is kept, or written at first; else it is not kept.")
 ]
 
 
