@@ -116,19 +116,16 @@ class VoiceActivityContract:
         events += vad.step([VadRequest(state, heard[:0], last=True)])[0].events
         assert [event.started for event in events] == [True, False]
 
-    def test_no_voice_is_longer_than_the_options_allow(self, vad, speech):
-        options = VadOptions(max_segment_ms=3000)
-        events = hear(vad, np.concatenate([silence(500), *[speech] * 5, silence(1500)]), options)
-        voices = list(zip(events[::2], events[1::2], strict=True))
-        assert len(voices) >= 3
-        assert all(end.at - start.at <= to_samples(3000 + 200) for start, end in voices)
+    def test_voice_without_a_pause_is_one_voice_however_long(self, vad, speech):
+        events = hear(vad, np.concatenate([silence(500), *[speech] * 15, silence(1500)]), VadOptions())
+        assert [event.started for event in events] == [True, False]
 
     def test_law_4_streams_of_unequal_age_and_options_hear_in_one_batch_what_they_hear_alone(self, vad, speech, talk):
         streams = [
             (talk, VadOptions(silence_ms=500)),
             (silence(3000), VadOptions()),
             (talk[: len(talk) // 2 + 777], VadOptions(silence_ms=900)),
-            (np.concatenate([speech, silence(700), talk]), VadOptions(silence_ms=600, max_segment_ms=2000)),
+            (np.concatenate([speech, silence(700), talk]), VadOptions(silence_ms=600)),
         ]
         alone = [hear(vad, samples, options) for samples, options in streams]
         queues = [blocks(samples, vad.block_samples) for samples, _ in streams]

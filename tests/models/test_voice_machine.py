@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from streamscribe.models.fsmn_vad.machine import Boundary, VoiceMachine, VoiceRules
 
-RULES = VoiceRules(
-    window=20, speech_in_window=15, silence_in_window=15, lookback=20, lookahead=10, silence=65, longest=2800
-)
+RULES = VoiceRules(window=20, speech_in_window=15, silence_in_window=15, lookback=20, lookahead=10, silence=65)
 RUNS = st.lists(st.tuples(st.booleans(), st.integers(1, 120)), max_size=12).map(
     lambda runs: [flag for flag, length in runs for _ in range(length)]
 )
@@ -21,7 +19,6 @@ SETTINGS = st.builds(
     lookback=st.just(20),
     lookahead=st.just(10),
     silence=st.integers(-5, 200).map(float),
-    longest=st.integers(60, 400).map(float),
 )
 
 
@@ -49,18 +46,6 @@ def test_a_pause_within_the_silence_does_not_end_the_segment():
     assert len(heard(RULES, [True] * 50 + [False] * 56 + [True] * 50)) == 4
 
 
-def test_the_longest_segment_is_cut_and_goes_on_without_a_gap():
-    boundaries = heard(RULES, [True] * 6000)
-    assert boundaries == [
-        Boundary(True, 0),
-        Boundary(False, 2801),
-        Boundary(True, 2801),
-        Boundary(False, 5602),
-        Boundary(True, 5602),
-        Boundary(False, 6000),
-    ]
-
-
 def test_a_voice_that_the_last_frame_proves_is_ended_too():
     assert heard(RULES, [True] * 15) == [Boundary(True, 0), Boundary(False, 15)]
 
@@ -76,8 +61,6 @@ def test_law_5_boundaries_alternate_and_stay_in_order_and_inside_the_stream(rule
     positions = [b.frame for b in boundaries]
     assert positions == sorted(positions)
     assert all(0 <= position <= len(frames) for position in positions)
-    segments = zip(boundaries[::2], boundaries[1::2], strict=True)
-    assert all(end.frame - start.frame <= rules.longest + 1 for start, end in segments)
 
 
 @given(SETTINGS, RUNS, st.lists(st.integers(0, 500), max_size=6))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamscribe.core.ids import TenantId
-from streamscribe.core.options import MAX_SEGMENT_MS, Hotword, Task
+from streamscribe.core.options import Hotword, Task
 from streamscribe.core.tokens import HypothesisWord as HypothesisWord
 from streamscribe.core.tokens import Mark, Token
 
@@ -49,10 +49,12 @@ class Window(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VadOptions:
-    """A session's endpoint rules, in milliseconds; defaults are FunASR's but for the longest segment."""
+    """A session's endpoint rules. `silence_ms`, by default FunASR's, ends a voice; nothing else does.
+
+    Voice that grows too long is cut by `core.endpoint`, which finds a better place.
+    """
 
     silence_ms: int = 800
-    max_segment_ms: int = MAX_SEGMENT_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,6 @@ from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds
 from streamscribe.worker.track import AudioTrack
 
-NEVER_MS = 1000 * 24 * 3600
-"""The longest voice for a detector: the endpointer cuts, and at a better place."""
-
 
 class Channel:
     """Hears blocks one after the other and tells when voice begins and ends; `endpointer` makes segments of it."""
@@ -27,7 +24,7 @@ class Channel:
         self._session_id = opened.session_id
         self._replica = tools.models.vad_replica
         silence_ms = opened.options.endpoint.silence_ms or tools.settings.silence_ms
-        self._state = tools.models.vad.open(VadOptions(silence_ms, NEVER_MS))
+        self._state = tools.models.vad.open(VadOptions(silence_ms))
         self._priority = audio_priority(opened.options)
         self._key = object()  # what a replica may hold for a while after the channel is gone
         self._emit = emit

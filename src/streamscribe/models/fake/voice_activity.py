@@ -27,10 +27,8 @@ class _Stream:
     """One stream's state; positions in samples, runs in frames."""
 
     silence_frames: int
-    max_segment: int
     position: int = 0
     voice: bool = False
-    start: int = 0
     loud_run: int = 0
     quiet_run: int = 0
     samples: Samples = field(default_factory=lambda: np.empty(0, np.float32))
@@ -39,8 +37,8 @@ class _Stream:
 class FakeVoiceActivityDetector:
     """Voice begins with the first of 100 ms of loud frames and ends after the last one before `silence_ms` of quiet.
 
-    A voice as long as `max_segment_ms` is ended there. Blocks of any multiple of 10 ms give the same events. Its frames
-    are the samples themselves in rows of 160, told when a real frame would be complete.
+    Blocks of any multiple of 10 ms give the same events. Its frames are the samples themselves in rows of 160, told
+    when a real frame would be complete.
     """
 
     @property
@@ -55,7 +53,7 @@ class FakeVoiceActivityDetector:
 
     def open(self, options: VadOptions) -> _Stream:
         """State of a new stream."""
-        return _Stream(max(1, options.silence_ms // 10), to_samples(options.max_segment_ms))
+        return _Stream(max(1, options.silence_ms // 10))
 
     def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each stream by its block."""
@@ -99,12 +97,10 @@ def _hear(stream: _Stream, is_loud: bool, events: list[VoiceEvent]) -> None:
     stream.loud_run = stream.loud_run + 1 if is_loud else 0
     stream.quiet_run = 0 if is_loud else stream.quiet_run + 1
     if not stream.voice and stream.loud_run >= _ONSET_FRAMES:
-        stream.voice, stream.start = True, stream.position - stream.loud_run * _FRAME
-        events.append(VoiceEvent(started=True, at=stream.start))
+        stream.voice = True
+        events.append(VoiceEvent(started=True, at=stream.position - stream.loud_run * _FRAME))
     elif stream.voice and stream.quiet_run >= stream.silence_frames:
         _end_voice(stream, stream.position - stream.quiet_run * _FRAME, events)
-    elif stream.voice and stream.position - stream.start >= stream.max_segment:
-        _end_voice(stream, stream.position, events)
 
 
 def _end_voice(stream: _Stream, at: int, events: list[VoiceEvent]) -> None:

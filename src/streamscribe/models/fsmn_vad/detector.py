@@ -47,7 +47,10 @@ class VadState:
 
 
 class FsmnVad:
-    """FunASR's FSMN-VAD. Its boundaries equal FunASR's with `dynamic_silence=False`; not thread-safe."""
+    """FunASR's FSMN-VAD; not thread-safe.
+
+    Its boundaries equal FunASR's with `dynamic_silence=False`, which would besides cut a voice after a minute.
+    """
 
     block_samples = BLOCK_SAMPLES
 
@@ -101,7 +104,7 @@ class FsmnVad:
         return heard
 
     def _rules(self, options: VadOptions) -> VoiceRules:
-        """A session's rules: its own silence and longest segment, the model's for the rest."""
+        """A session's rules: its own silence, the model's for the rest."""
         config = self._config
         return VoiceRules(
             window=config["window_size_ms"] // FRAME_MS,
@@ -110,7 +113,6 @@ class FsmnVad:
             lookback=config["lookback_time_start_point"] // FRAME_MS,
             lookahead=config["lookahead_time_end_point"] // FRAME_MS,
             silence=(options.silence_ms - config["speech_to_sil_time_thres"]) / FRAME_MS,
-            longest=options.max_segment_ms / FRAME_MS,
         )
 
 

@@ -20,7 +20,6 @@ class VoiceRules:
     lookback: int
     lookahead: int
     silence: float
-    longest: float
 
     @property
     def start_reach(self) -> int:
@@ -44,14 +43,14 @@ class Boundary:
 class VoiceMachine:
     """One stream's boundaries. Boundaries alternate start, end, ... and never go back in time."""
 
-    __slots__ = ("_floor", "_frame", "_mask", "_rules", "_silent_run", "_start", "_voiced", "_window")
+    __slots__ = ("_floor", "_frame", "_mask", "_open", "_rules", "_silent_run", "_voiced", "_window")
 
     def __init__(self, rules: VoiceRules) -> None:
         self._rules = rules
         self._mask = (1 << rules.window) - 1
         self._frame = 0
         self._floor = 0
-        self._start: int | None = None
+        self._open = False
         self._window = 0
         self._voiced = False
         self._silent_run = 0
@@ -61,14 +60,14 @@ class VoiceMachine:
         found: list[Boundary] = []
         for is_speech in frames:
             self._slide(is_speech)
-            if self._start is None:
+            if not self._open:
                 if self._voiced:
-                    self._start = max(self._floor, self._frame - self._rules.start_reach)
-                    found.append(Boundary(True, self._start))
-            elif (end := self._end(self._start)) is not None:
-                found.append(self._close(end))
+                    self._open = True
+                    found.append(Boundary(True, max(self._floor, self._frame - self._rules.start_reach)))
+            elif self._silent_run and self._silent_run >= self._rules.silence:
+                found.append(self._close(self._frame + 1 - self._rules.end_reach))
             self._frame += 1
-        if last and self._start is not None:
+        if last and self._open:
             found.append(self._close(self._frame))
         return found
 
@@ -83,17 +82,9 @@ class VoiceMachine:
             self._voiced = speech >= self._rules.speech_in_window
         self._silent_run = 0 if was_voiced or self._voiced else self._silent_run + 1
 
-    def _end(self, start: int) -> int | None:
-        """The frame before which the open segment ends, if the current frame proves that it does."""
-        if self._silent_run and self._silent_run >= self._rules.silence:
-            return self._frame + 1 - self._rules.end_reach
-        if self._frame + 1 - start > self._rules.longest:
-            return self._frame + 1
-        return None
-
     def _close(self, end: int) -> Boundary:
         """Ends the segment and forgets the window, so that the next voice must prove itself anew."""
-        self._start = None
+        self._open = False
         self._floor = end
         self._window = 0
         self._voiced = False
