@@ -65,6 +65,12 @@ class ResultInstruments:
             ["tenant", "hit"],
             registry=registry,
         )
+        self.transcript_lookups = Counter(
+            "streamscribe_transcript_lookups",
+            "Finals looked up among the transcripts that are kept.",
+            ["result"],
+            registry=registry,
+        )
         self.hotword_ratio = Gauge(
             "funasr_hotword_hit_ratio",
             "Share of such finals that have at least one hot word, since the start.",

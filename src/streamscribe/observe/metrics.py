@@ -122,6 +122,10 @@ class Metrics:
         hits, finals = self._hotword_hits[label] = hits + found, finals + 1
         self._results.hotword_ratio.labels(label).set(hits / finals)
 
+    def transcript_sought(self, found: bool) -> None:
+        """A final was looked up among the transcripts that are kept."""
+        self._results.transcript_lookups.labels("hit" if found else "miss").inc()
+
     def segment_empty(self, tenant_id: TenantId) -> None:
         """A segment in which nobody spoke."""
         self._results.finals.labels(self._label(tenant_id), "empty").inc()

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
+from streamscribe.cache.transcripts import Said
 from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.options import SessionOptions
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.patience import submit_patiently
@@ -106,6 +107,16 @@ class Finals:
         self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
 
     async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
+        found = await self._tools.recall.find(request, punctuation=self._options.punctuation)
+        if found.said is not None:
+            return await self._finisher.finish(segment, end, found.said.heard, found.said.marks)
+        heard = await self._hear(request)
+        marks = await self._finisher.marks(heard)
+        if found.key is not None and marks is not None:
+            self._tools.recall.keep(request.tenant_id, found.key, Said(heard, marks))
+        return await self._finisher.finish(segment, end, heard, marks or ())
+
+    async def _hear(self, request: SegmentRequest) -> Hypothesis:
         began_s = self._loop.time()
         audio_s = seconds(len(request.samples))
         heard = await submit_patiently(
@@ -115,4 +126,4 @@ class Finals:
             audio_s=audio_s,
         )
         self._tools.observer.segment_recognised(audio_s, self._loop.time() - began_s)
-        return await self._finisher.finish(segment, end, heard)
+        return heard

@@ -39,8 +39,21 @@ class Finisher:
             )
         return self._tools.text.draft(text, language, self._compiled)
 
-    async def finish(self, segment: Segment, end: int, heard: Hypothesis) -> Final:
-        """The final of what was heard in the audio of a segment that ends at sample `end`."""
+    async def marks(self, heard: Hypothesis) -> tuple[Mark, ...] | None:
+        """The punctuation that a model finds, none where no model is to; None where it fails, which its replica tells.
+
+        The words are known all the same.
+        """
+        punctuation = self._tools.models.punctuation
+        if punctuation is None or not heard.text or heard.punctuated or not self._options.punctuation:
+            return ()
+        try:
+            return await submit_patiently(punctuation.replica, heard.text, priority=self._priority, audio_s=0)
+        except StreamScribeError:
+            return None
+
+    async def finish(self, segment: Segment, end: int, heard: Hypothesis, marks: tuple[Mark, ...]) -> Final:
+        """The final of what was heard, with these marks, in the audio of a segment that ends at sample `end`."""
         if not heard.text:
             return NOBODY_SPOKE
         request = FinishRequest(
@@ -49,7 +62,7 @@ class Finisher:
             language=text_language(self._options, heard),
             itn=self._options.itn,
             punctuation=self._options.punctuation,
-            marks=await self._marks(heard),
+            marks=marks,
             hotwords=segment.hotwords,
             policy=self._policy,
             tenant_id=self._tenant_id,
@@ -59,16 +72,6 @@ class Finisher:
         finished = await self._loop.run_in_executor(self._tools.executor, self._tools.text.finish, request)
         words = finished.words if self._options.words else ()
         return Final(heard, finished.text, words, finished.hits, finished.hotwords)
-
-    async def _marks(self, heard: Hypothesis) -> tuple[Mark, ...]:
-        """The punctuation that a model finds; none where it fails, which its replica tells: the words are known."""
-        punctuation = self._tools.models.punctuation
-        if punctuation is None or heard.punctuated or not self._options.punctuation:
-            return ()
-        try:
-            return await submit_patiently(punctuation.replica, heard.text, priority=self._priority, audio_s=0)
-        except StreamScribeError:
-            return ()
 
 
 def words_of(heard: Hypothesis, audio_start: int) -> tuple[Word, ...]:

@@ -180,7 +180,9 @@ class FirstPass:
             replica.population -= 1
         final = NOBODY_SPOKE
         if not failed and not end.closed.empty:
-            final = await self._finisher.finish(run.segment, end.closed.end, self._heard(run, end.closed))
+            heard = self._heard(run, end.closed)
+            marks = await self._finisher.marks(heard)
+            final = await self._finisher.finish(run.segment, end.closed.end, heard, marks or ())
         told = None if failed else partial(self._teller.final, run.segment, 1, final, end.closed.end)
         self._line.ready(end.place, partial(_conclude, run.segment, told))
 

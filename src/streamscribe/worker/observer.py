@@ -32,6 +32,10 @@ class WorkerObserver(Protocol):
         """A segment with text whose hot words were sought, and whether it has at least one of them."""
         ...
 
+    def transcript_sought(self, found: bool) -> None:
+        """A final was looked up among those that are kept, and whether it was there."""
+        ...
+
     def segment_empty(self, tenant_id: TenantId) -> None:
         """A segment in which the model heard nobody speak."""
         ...

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from traceback import clear_frames
 from typing import NoReturn
 
+from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.latency import AdaptiveChunk
@@ -25,6 +26,7 @@ from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
 from streamscribe.worker.observer import WorkerObserver
+from streamscribe.worker.recall import Recall
 from streamscribe.worker.segment import StreamTools
 from streamscribe.worker.silence import SilentFrames
 from streamscribe.worker.stream import Stream
@@ -50,13 +52,21 @@ class Worker:
     """
 
     def __init__(
-        self, bus: Bus, models: Models, text: TextPipeline, settings: WorkerSettings, observer: WorkerObserver
+        self,
+        bus: Bus,
+        models: Models,
+        text: TextPipeline,
+        settings: WorkerSettings,
+        observer: WorkerObserver,
+        transcripts: Transcripts | None = None,
     ) -> None:
+        """`transcripts` keeps what models say of last finals; None keeps nothing."""
         self._bus = bus
         self._models = models
         self._text = text
         self._settings = settings
         self._observer = observer
+        self._transcripts = transcripts
         self._budget = DraftBudget(settings.partial_interval_ms / 1000)
         engine = models.first_pass
         self._chunk = None if engine is None else AdaptiveChunk(engine.recognizer.chunk_choices_ms)
@@ -69,7 +79,10 @@ class Worker:
 
     async def run(self) -> NoReturn:
         """Works until cancelled."""
-        with ThreadPoolExecutor(1, thread_name_prefix="text") as executor:
+        with (
+            ThreadPoolExecutor(1, thread_name_prefix="text") as executor,
+            ThreadPoolExecutor(1, thread_name_prefix="transcripts") as keeper,
+        ):
             tools = StreamTools(
                 self._models,
                 self._text,
@@ -79,6 +92,7 @@ class Worker:
                 self._budget,
                 SilentFrames(self._models),
                 self._chunk,
+                Recall(self._transcripts, keeper, self._observer),
             )
             async with asyncio.TaskGroup() as tasks:
                 self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))

@@ -22,6 +22,7 @@ from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
 from streamscribe.worker.observer import WorkerObserver
+from streamscribe.worker.recall import Recall
 from streamscribe.worker.silence import SilentFrames
 from streamscribe.worker.track import AudioTrack, frame_at
 
@@ -43,6 +44,7 @@ class StreamTools:
     budget: DraftBudget
     silence: SilentFrames
     chunk: AdaptiveChunk | None
+    recall: Recall
 
 
 @dataclass(slots=True, eq=False)

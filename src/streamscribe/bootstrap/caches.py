@@ -1,0 +1,164 @@
+"""The caches of a process, from its settings."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.cache.blobs import Seal
+from streamscribe.cache.disk import DiskBlobs
+from streamscribe.cache.features import Features
+from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Level, Levels
+from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.secret import cache_secret
+from streamscribe.cache.stage_output import StageOutputCache
+from streamscribe.cache.tally import Tally
+from streamscribe.cache.tiers import TieredBlobs
+from streamscribe.cache.transcripts import Sources, Transcripts
+from streamscribe.core.cachekey import CacheKeys
+from streamscribe.ports import BlobStore
+from streamscribe.settings import CacheSettings, SettingsError
+
+FEATURE_TTL_S = 7 * 24 * 3600.0
+"""Spectral features are kept as long as texts are by default; what bounds them is their room."""
+
+
+Tiers = dict[str, BlobStore]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One level's blobs: all of its tiers as one, and each by name, the nearest first."""
+
+    name: str
+    tiers: Tiers
+    store: BlobStore
+    ttl_s: float
+
+    def level(self, keys: CacheKeys, tally: Tally | None = None) -> BlobLevel:
+        """The level as it is shown and purged."""
+        return BlobLevel(self.name, self.store, self.tiers, keys, ttl_s=self.ttl_s, tally=tally)
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """What one process keeps. `features` is None where none are; `transcripts_of` gives the transcripts."""
+
+    keys: CacheKeys
+    fingerprints: Fingerprints
+    embeddings: StageOutputCache
+    features: Features | None
+    levels: Levels
+    transcripts: Kept | None
+    transcript_tally: Tally
+
+    def transcripts_of(self, sources: Sources) -> Transcripts | None:
+        """The transcripts of models, once these are known; None where none are kept."""
+        kept = self.transcripts
+        if kept is None:
+            return None
+        tally = self.transcript_tally
+        return Transcripts(kept.store, self.keys, self.fingerprints, sources, ttl_s=kept.ttl_s, tally=tally)
+
+
+def open_caches(settings: CacheSettings) -> Caches:
+    """Opens what the settings ask for; blocks while folders are read.
+
+    Raises SettingsError for a folder, a secret or a Redis address that cannot be used.
+    """
+    secret = cache_secret(settings)
+    keys, seal, tally = CacheKeys(secret), Seal(secret), Tally()
+    embeddings = StageOutputCache(
+        max_entries=int(settings.max_encoder_entries),
+        max_bytes=int(settings.max_encoder_bytes),
+        tenant_share=settings.tenant_share,
+    )
+    kept_features = _kept_features(_feature_memory(settings) | _feature_disk(settings, seal))
+    transcripts = _kept_transcripts(settings, _transcript_memory(settings) | _transcripts_beyond(settings, seal))
+    levels: list[Level] = [EmbeddingLevel(embeddings)]
+    features = None
+    if kept_features is not None:
+        features = Features(kept_features.store, keys, ttl_s=FEATURE_TTL_S)
+        levels.append(kept_features.level(keys, features.tally))
+    if transcripts is not None:
+        levels.append(transcripts.level(keys, tally))
+    return Caches(
+        keys=keys,
+        fingerprints=Fingerprints(secret, settings.fingerprint),
+        embeddings=embeddings,
+        features=features,
+        levels=Levels(levels),
+        transcripts=transcripts,
+        transcript_tally=tally,
+    )
+
+
+def open_kept(settings: CacheSettings) -> Levels:
+    """What outlives servers, on disk and in Redis, for who looks after it; of no level where nothing does.
+
+    Raises SettingsError as `open_caches` does.
+    """
+    if not settings.outlives_the_process:
+        return Levels([])
+    secret = cache_secret(settings)
+    keys, seal = CacheKeys(secret), Seal(secret)
+    kept = (
+        _kept_features(_feature_disk(settings, seal)),
+        _kept_transcripts(settings, _transcripts_beyond(settings, seal)),
+    )
+    return Levels([one.level(keys) for one in kept if one is not None])
+
+
+def _kept_features(tiers: Tiers) -> Kept | None:
+    return Kept("features", tiers, TieredBlobs(list(tiers.values())), FEATURE_TTL_S) if tiers else None
+
+
+def _kept_transcripts(settings: CacheSettings, tiers: Tiers) -> Kept | None:
+    store = TieredBlobs(list(tiers.values()))
+    return Kept("transcripts", tiers, store, settings.transcript_ttl_s) if tiers else None
+
+
+def _feature_memory(settings: CacheSettings) -> Tiers:
+    room = int(settings.max_feature_cache_size)
+    return {"memory": MemoryBlobs(max_bytes=room, owner_share=settings.tenant_share)} if room else {}
+
+
+def _feature_disk(settings: CacheSettings, seal: Seal) -> Tiers:
+    room, folder = int(settings.max_feature_cache_size), settings.feature_cache_dir
+    return _disk("feature_cache_dir", folder, seal, room, settings.tenant_share) if room and folder else {}
+
+
+def _transcript_memory(settings: CacheSettings) -> Tiers:
+    if not settings.transcripts:
+        return {}
+    return {"memory": MemoryBlobs(max_bytes=int(settings.max_transcript_bytes), owner_share=settings.tenant_share)}
+
+
+def _transcripts_beyond(settings: CacheSettings, seal: Seal) -> Tiers:
+    if not settings.transcripts:
+        return {}
+    tiers: Tiers = {}
+    if settings.transcript_dir is not None:
+        room = int(settings.max_transcript_bytes)
+        tiers |= _disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share)
+    if settings.redis_url is not None:
+        tiers |= _redis(settings.redis_url.get_secret_value(), seal)
+    return tiers
+
+
+def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float) -> Tiers:
+    try:
+        return {"disk": DiskBlobs(folder.expanduser(), seal, max_bytes=max_bytes, owner_share=owner_share)}
+    except OSError as error:
+        raise SettingsError(f"setting cache.{setting}: {folder}: {error.strerror}") from None
+
+
+def _redis(url: str, seal: Seal) -> Tiers:
+    if find_spec("redis") is None:
+        raise SettingsError("setting cache.redis_url: needs more packages; type: pip install 'streamscribe[redis]'")
+    from streamscribe.cache.redis import RedisBlobs
+
+    try:
+        return {"redis": RedisBlobs(url, seal)}
+    except ValueError:
+        raise SettingsError("setting cache.redis_url: not an address like redis://host:6379/0") from None

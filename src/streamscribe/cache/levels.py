@@ -1,0 +1,164 @@
+"""All that this server keeps, level by level: shown, purged and verified as one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from streamscribe.cache.stage_output import StageOutputCache
+from streamscribe.cache.tally import Asked, Tally
+from streamscribe.core.cachekey import CacheKey, CacheKeys
+from streamscribe.core.errors import CacheUnavailable
+from streamscribe.core.ids import TenantId
+from streamscribe.ports import BlobStore, Usage, Verified
+
+Told = TypeVar("Told")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFacts:
+    """What a level holds in each of its tiers, for how long at most, and how often it was asked, where it counts."""
+
+    level: str
+    ttl_s: float | None
+    tiers: Mapping[str, Usage]
+    asked: Asked | None = None
+
+
+class Level(Protocol):
+    """One kind of thing that is kept. Methods block, as those of `BlobStore` do, and raise CacheUnavailable."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    def facts(self) -> LevelFacts:
+        """What it holds. Never raises."""
+        ...
+
+    def purge(self, tenant: TenantId | None) -> int:
+        """Forgets all of a tenant, or of everyone; how many things there were."""
+        ...
+
+    def remove(self, key: CacheKey) -> bool:
+        """Forgets one thing."""
+        ...
+
+    def verify(self) -> Verified:
+        """Reads everything again, and removes what is damaged."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections; what is kept stays."""
+        ...
+
+
+class BlobLevel:
+    """A level in blobs. `tiers` are the parts of `store` by name."""
+
+    def __init__(
+        self,
+        name: str,
+        store: BlobStore,
+        tiers: Mapping[str, BlobStore],
+        keys: CacheKeys,
+        *,
+        ttl_s: float,
+        tally: Tally | None = None,
+    ) -> None:
+        self.name = name
+        self._store = store
+        self._tiers = tiers
+        self._keys = keys
+        self._ttl_s = ttl_s
+        self._tally = tally
+
+    def facts(self) -> LevelFacts:
+        """What each tier holds."""
+        usage = {name: tier.usage() for name, tier in self._tiers.items()}
+        return LevelFacts(self.name, self._ttl_s, usage, None if self._tally is None else self._tally.asked)
+
+    def purge(self, tenant: TenantId | None) -> int:
+        """Forgets all of a tenant, or of everyone, in all tiers."""
+        return self._store.purge(None if tenant is None else self._keys.owner(tenant))
+
+    def remove(self, key: CacheKey) -> bool:
+        """Forgets one blob."""
+        return self._store.remove(key)
+
+    def verify(self) -> Verified:
+        """Checks the MAC of every blob."""
+        return self._store.verify()
+
+    def close(self) -> None:
+        """Closes all tiers."""
+        self._store.close()
+
+
+class EmbeddingLevel:
+    """The encoder outputs, in this process' memory only, for as long as there is room."""
+
+    name = "embeddings"
+
+    def __init__(self, cache: StageOutputCache) -> None:
+        self._cache = cache
+
+    def facts(self) -> LevelFacts:
+        """What it holds; its look-ups are counted by the encoder service."""
+        stats = self._cache.stats()
+        return LevelFacts(self.name, None, {"memory": Usage(stats.entries, stats.size_bytes)})
+
+    def purge(self, tenant: TenantId | None) -> int:
+        """Forgets all of a tenant, or of everyone."""
+        return self._cache.purge(tenant)
+
+    def remove(self, key: CacheKey) -> bool:
+        """Its keys are known to nobody."""
+        return False
+
+    def verify(self) -> Verified:
+        """Each value is checked when it is used."""
+        return Verified(self._cache.stats().entries, 0)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class Levels:
+    """The levels of one server. What is to be gone is gone from all that can be reached before an error is raised."""
+
+    def __init__(self, levels: Sequence[Level]) -> None:
+        self._levels = levels
+
+    def facts(self) -> list[LevelFacts]:
+        """What each holds; may take as long as reading all keys."""
+        return [level.facts() for level in self._levels]
+
+    def purge(self, tenant: TenantId | None = None) -> dict[str, int]:
+        """Forgets all of a tenant, or of everyone; how many things each level had. Raises CacheUnavailable."""
+        return self._of_all(lambda level: level.purge(tenant))
+
+    def remove(self, key: CacheKey) -> bool:
+        """Forgets one thing, whatever its level; False when it is not there. Raises CacheUnavailable."""
+        return any(self._of_all(lambda level: level.remove(key)).values())
+
+    def verify(self) -> dict[str, Verified]:
+        """Reads everything again; what was damaged is removed. Raises CacheUnavailable."""
+        return self._of_all(lambda level: level.verify())
+
+    def close(self) -> None:
+        """Lets go of connections."""
+        for level in self._levels:
+            level.close()
+
+    def _of_all(self, ask: Callable[[Level], Told]) -> dict[str, Told]:
+        told: dict[str, Told] = {}
+        unavailable: CacheUnavailable | None = None
+        for level in self._levels:
+            try:
+                told[level.name] = ask(level)
+            except CacheUnavailable as error:
+                unavailable = error
+        if unavailable is not None:
+            raise unavailable
+        return told

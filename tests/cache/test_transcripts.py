@@ -1,0 +1,147 @@
+"""Which questions share an answer, what an answer keeps, and what is never kept."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamscribe.cache.tally import Asked, Tally
+from streamscribe.cache.transcripts import Found, Said, Sources
+from streamscribe.core.options import Hotword, Task
+from streamscribe.core.tokens import HypothesisWord, Mark
+from streamscribe.models.ports import Hypothesis, SegmentRequest
+from tests.cache.kit import ACME, KEYS, OTHER, SAID, SOURCES, memory, noise, transcripts
+
+ASKED = SegmentRequest(noise(), language="zh", hotwords=(Hotword("a", 2.0), Hotword("b")), tenant_id=ACME)
+
+
+def test_what_was_said_comes_back_to_the_last_bit() -> None:
+    kept = transcripts(memory())
+    found = kept.find(ASKED, punctuation=True)
+    assert found.said is None
+    assert found.key is not None
+    assert kept.keep(ACME, found.key, SAID)
+    assert kept.find(replace(ASKED, samples=ASKED.samples.copy()), punctuation=True).said == SAID
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"samples": noise(1)},
+        {"samples": noise(samples=15_999)},
+        {"language": "en"},
+        {"language": None},
+        {"task": Task.TRANSLATE},
+        {"hotwords": (Hotword("a", 2.5), Hotword("b"))},
+        {"hotwords": (Hotword("a", 2.0),)},
+        {"hotwords": (Hotword("b"), Hotword("a", 2.0))},
+        {"words": True},
+        {"itn": True},
+        {"tenant_id": OTHER},
+        {"tenant_id": None},
+        {"frames": np.zeros((98, 80), np.float32)},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_another_question_finds_nothing(change: dict[str, Any]) -> None:
+    kept = transcripts(memory())
+    key = kept.find(ASKED, punctuation=True).key
+    assert key is not None
+    kept.keep(ACME, key, SAID)
+    assert kept.find(replace(ASKED, **change), punctuation=True).said is None
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        Sources(("recognizer", 1, "other sum"), SOURCES.punctuator),
+        Sources(SOURCES.recognizer, ("punctuator", 1, "other sum")),
+        Sources(SOURCES.recognizer, None),
+        Sources((*SOURCES.recognizer, 3, *(SOURCES.punctuator or ())), None),
+    ],
+)
+def test_other_models_find_nothing(sources: Sources) -> None:
+    blobs = memory()
+    kept = transcripts(blobs)
+    key = kept.find(ASKED, punctuation=True).key
+    assert key is not None
+    kept.keep(ACME, key, SAID)
+    assert transcripts(blobs, sources).find(ASKED, punctuation=True).said is None
+
+
+def test_without_punctuation_the_punctuator_does_not_matter_and_its_marks_are_not_found() -> None:
+    blobs = memory()
+    kept = transcripts(blobs)
+    marked, bare = (kept.find(ASKED, punctuation=punctuation).key for punctuation in (True, False))
+    assert marked is not None
+    assert bare is not None
+    kept.keep(ACME, marked, SAID)
+    assert kept.find(ASKED, punctuation=False).said is None
+    kept.keep(ACME, bare, replace(SAID, marks=()))
+    other = transcripts(blobs, Sources(SOURCES.recognizer, ("another",)))
+    assert other.find(ASKED, punctuation=False).said == replace(SAID, marks=())
+
+
+@pytest.mark.parametrize("change", [{"draft": True}, {"store": False}])
+def test_drafts_and_what_may_not_be_stored_are_neither_looked_up_nor_given_a_key(change: dict[str, Any]) -> None:
+    tally = Tally()
+    kept = transcripts(memory(), tally=tally)
+    key = kept.find(ASKED, punctuation=True).key
+    assert key is not None
+    kept.keep(ACME, key, SAID)
+    assert kept.find(replace(ASKED, **change), punctuation=True) == Found()
+    assert tally.asked == Asked(hits=0, misses=1)
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b'{"heard":{"text":5}}', b"[1]", b"\xff"])
+def test_what_reads_as_no_answer_is_a_miss_and_removed(data: bytes) -> None:
+    blobs = memory()
+    kept = transcripts(blobs)
+    key = kept.find(ASKED, punctuation=True).key
+    assert key is not None
+    blobs.put(KEYS.owner(ACME), key, data, 100)
+    assert kept.find(ASKED, punctuation=True) == Found(key)
+    assert blobs.get(key) is None
+
+
+def test_a_tenants_purge_takes_its_answers_and_no_others() -> None:
+    blobs = memory()
+    kept = transcripts(blobs)
+    for tenant in (ACME, OTHER):
+        key = kept.find(replace(ASKED, tenant_id=tenant), punctuation=True).key
+        assert key is not None
+        kept.keep(tenant, key, SAID)
+    assert blobs.purge(KEYS.owner(ACME)) == 1
+    assert kept.find(ASKED, punctuation=True).said is None
+    assert kept.find(replace(ASKED, tenant_id=OTHER), punctuation=True).said == SAID
+
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_confidences = st.floats(0, 1)
+_positions = st.integers(0, 480_000)
+_said = st.builds(
+    Said,
+    st.builds(
+        Hypothesis,
+        _texts,
+        st.none() | _texts,
+        _confidences,
+        st.lists(st.builds(HypothesisWord, _texts, _positions, _positions, _confidences), max_size=3).map(tuple),
+        st.booleans(),
+        st.none() | _texts,
+        st.lists(_texts, max_size=2).map(tuple),
+    ),
+    st.lists(st.builds(Mark, _positions, _texts), max_size=3).map(tuple),
+)
+
+
+@given(_said)
+def test_any_answer_survives(said: Said) -> None:
+    kept = transcripts(memory())
+    key = kept.find(ASKED, punctuation=True).key
+    assert key is not None
+    kept.keep(ACME, key, said)
+    assert kept.find(ASKED, punctuation=True).said == said
