@@ -141,8 +141,9 @@ class TestDiskBlobs(BoundedBlobStoreContract, SealedBlobStoreContract):
             "import sys; from pathlib import Path; from tests.contracts.blob_store import ANN, SEAL, MAX_BYTES, key\n"
             "from streamscribe.cache.disk import DiskBlobs\n"
             "store = DiskBlobs(Path(sys.argv[1]), SEAL, max_bytes=MAX_BYTES)\n"
-            "print('go', flush=True)\n"
-            "for n in range(10**9): store.put(ANN, key(n % 30), bytes([n % 30]) * (n % 30 * 300), 3600)\n"
+            "for n in range(10**9):\n"
+            "    store.put(ANN, key(n % 30), bytes([n % 30]) * (n % 30 * 300), 3600)\n"
+            "    if n == 0: print('go', flush=True)\n"
         )
         for round_ in range(3):
             child = subprocess.Popen([sys.executable, "-c", script, str(self.folder)], stdout=subprocess.PIPE)
@@ -277,21 +278,19 @@ class TestTieredBlobs(BlobStoreContract):
         assert data_of(store, "a") is None
 
     def test_what_was_purged_while_it_was_read_is_not_brought_nearer(self, store):
-        far = self.far
-
-        class Purging(MemoryBlobs):
+        class PurgedWhenRead(MemoryBlobs):
             """Somebody purges just when the blob was read."""
 
             def get(self, key):
-                blob = far.get(key)
-                store.purge()
+                blob = super().get(key)
+                purging.purge()
                 return blob
 
-        self.far.put(ANN, key("a"), b"1", 60)
-        store._tiers = [self.near, Purging(max_bytes=0)]
-        store.get(key("a"))
+        far = PurgedWhenRead(max_bytes=MAX_BYTES, clock=self.clock)
+        purging = TieredBlobs([self.near, far])
+        far.put(ANN, key("a"), b"1", 60)
+        assert data_of(purging, "a") == b"1"
         assert self.near.get(key("a")) is None
-        store._tiers = [self.near, self.far]
 
     def test_a_tier_that_cannot_be_reached_keeps_no_other_from_being_purged(self, store):
         away = RedisBlobs(f"redis://127.0.0.1:{free_port()}/0", SEAL)
