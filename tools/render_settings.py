@@ -68,8 +68,10 @@ def main() -> int:
         text = path.read_text()
         fresh = render(text)
         stale |= fresh != text
-        if "--check" not in sys.argv:
-            path.write_text(fresh)
+        if "--check" not in sys.argv and fresh != text:
+            new = path.with_suffix(".new")
+            new.write_text(fresh)
+            new.replace(path)
     if stale and "--check" in sys.argv:
         print("settings tables are stale: run python tools/render_settings.py")
         return 1
