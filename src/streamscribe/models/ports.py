@@ -339,6 +339,11 @@ class StreamingRecognizer(Protocol):
 class Punctuator(Protocol):
     """Punctuates texts that have no marks, batched."""
 
+    @property
+    def identity(self) -> Identity:
+        """What its marks depend on, besides the texts and the weights' sums."""
+        ...
+
     def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
         """The marks of each text, in order, never before its first character; its last one ends the sentence.
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import yaml
 
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.tokens import Mark
 from streamscribe.models.ct_transformer.sentences import Sentences
 from streamscribe.models.onnx_session import open_session, read_graph
+from streamscribe.models.ports import Identity
 
 Feed = dict[str, npt.NDArray[np.int32] | npt.NDArray[np.float32]]
 
@@ -37,6 +39,11 @@ class OnnxPunctuator:
         for value in (*graph.graph.input, *graph.graph.output):
             value.type.tensor_type.shape.dim[0].dim_param = "batch"  # the realtime export names a batch of one
         self._session = open_session(graph, threads=threads)
+
+    @property
+    def identity(self) -> Identity:
+        """FunASR's CT-Transformer in ONNX Runtime; the graph and its arithmetic are the weights'."""
+        return ("ct-transformer", 1, onnxruntime.__version__, "cpu")
 
     def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
         """The marks of each text, in order; equal texts get equal marks whatever the batch.
