@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamscribe.bus.memory import MemoryBus
+from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, Mode, SessionOptions
@@ -247,10 +248,17 @@ class Rig:
         self._next[name] += 1
         return self._next[name] - 1
 
-    async def open(self, name: str, options: SessionOptions | None = None, policy: TextPolicy = NO_POLICY) -> None:
-        tenant, trace = TenantId("default"), TraceId("t")
+    async def open(
+        self,
+        name: str,
+        options: SessionOptions | None = None,
+        policy: TextPolicy = NO_POLICY,
+        *,
+        tenant: str = "default",
+    ) -> None:
         options = options or SessionOptions()
-        await self.bus.publish(SessionOpened(SessionId(name), self.index(name), tenant, trace, options, policy))
+        opened = SessionOpened(SessionId(name), self.index(name), TenantId(tenant), TraceId("t"), options, policy)
+        await self.bus.publish(opened)
 
     async def send(self, name: str, data: bytes, sizes: int | Iterable[int] = 1600) -> None:
         for packet in packets(data, sizes):
@@ -321,7 +329,11 @@ class Rig:
 
 @asynccontextmanager
 async def rig(
-    models: Models | None = None, *, max_backlog_s: float = MAX_BACKLOG_S, settings: WorkerSettings | None = None
+    models: Models | None = None,
+    *,
+    max_backlog_s: float = MAX_BACKLOG_S,
+    settings: WorkerSettings | None = None,
+    transcripts: Transcripts | None = None,
 ) -> AsyncIterator[Rig]:
     """A worker at work; at the end it is stopped, and every ledger must hold."""
     models = models or fake_models()
@@ -329,7 +341,7 @@ async def rig(
     changed = asyncio.Event()
     bus = _WatchedBus(max_backlog_s, changed)
     observer = Recorder()
-    worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer)
+    worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer, transcripts)
     running = asyncio.ensure_future(worker.run())
     try:
         yield Rig(bus, worker, models, observer, changed)

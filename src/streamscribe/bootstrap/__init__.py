@@ -10,9 +10,12 @@ from time import monotonic
 from typing import TypeVar
 
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
+from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.models import load_models
+from streamscribe.bootstrap.weights import sources_of
 from streamscribe.bus.memory import MemoryBus
+from streamscribe.cache.transcripts import Transcripts
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
@@ -26,7 +29,7 @@ from streamscribe.models.pool import Models
 from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import Settings
+from streamscribe.settings import ModelSettings, Settings
 from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
@@ -43,6 +46,7 @@ class Platform:
     models: Models
     hub: Hub
     decoders: DecoderPool
+    caches: Caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +64,18 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     """A running platform; models load before it is given and warm up while it is in use (`models.ready`)."""
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
+    caches = await asyncio.to_thread(open_caches, settings.cache)
     models = await asyncio.to_thread(load_models, settings.model, _both(metrics.step_done, load.step_done))
+    transcripts = await asyncio.to_thread(_transcripts, caches, settings.model, models)
     load.outage = models.outage
     _watch_load(metrics, models, load)
     text = TextPipeline()
     bus = MemoryBus(settings.limits.max_backlog_s)
     hub = Hub(bus, settings.limits, metrics, load)
-    worker = Worker(bus, models, text, settings.worker, metrics)
+    worker = Worker(bus, models, text, settings.worker, metrics, transcripts)
     decoders = DecoderPool(DecodeLimits.from_settings(settings.limits), max_children=settings.limits.max_files)
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(asyncio.to_thread, caches.levels.close)
         stack.push_async_callback(asyncio.to_thread, models.close)
         stack.push_async_callback(decoders.close)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -78,7 +85,7 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
         await decoders.start()
         warming = tasks.create_task(_warm(models, text, metrics))
         try:
-            yield Platform(settings, metrics, models, hub, decoders)
+            yield Platform(settings, metrics, models, hub, decoders, caches)
         finally:
             await hub.close()
             await bus.close()
@@ -92,6 +99,11 @@ def _both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Call
         second(fact)
 
     return tell
+
+
+def _transcripts(caches: Caches, settings: ModelSettings, models: Models) -> Transcripts | None:
+    """Where answers are kept, and only there, the models' sums are needed."""
+    return None if caches.transcripts is None else caches.transcripts_of(sources_of(settings, models))
 
 
 def _watch_load(metrics: Metrics, models: Models, load: LoadControl) -> None:

@@ -95,6 +95,11 @@ def recognizer_id(settings: ModelSettings) -> str:
     return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
 
 
+def punctuator_id(settings: ModelSettings) -> str | None:
+    """The catalogue's id of what punctuates; None where nothing does."""
+    return _NAMES[settings.profile].punctuation if settings.profile in _NAMES else None
+
+
 class _Loader:
     """Opens model files and builds the engines that read them."""
 
