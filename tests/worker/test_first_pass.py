@@ -150,6 +150,8 @@ async def test_a_first_pass_that_fails_leaves_the_text_to_the_second() -> None:
         finals = await worker.transcribe("s", speech(10, 1500, 4000), TWO_PASS)
         assert [final.pass_ for final in finals] == [2, 2]
         assert worker.partials("s") == []
+        assert worker.observer.of("first_pass_failed") == [("default",)] * 2
+        assert worker.observer.of("segment_failed") == []
         await worker.open("online", ONLINE)
         await worker.send("online", speech(10, 1500))
         failed = await worker.over("online")

@@ -59,6 +59,12 @@ class ResultInstruments:
         self.finals = Counter(
             "funasr_final_results", "Segments that ended: ok, empty or failed.", ["tenant", "status"], registry=registry
         )
+        self.first_pass_failures = Counter(
+            "streamscribe_first_pass_failures",
+            "Segments whose first pass failed, so that their text came with the second.",
+            ["tenant"],
+            registry=registry,
+        )
         self.hotword_finals = Counter(
             "streamscribe_hotword_finals",
             "Finals with text of sessions that have hot words, by whether they have at least one of them.",

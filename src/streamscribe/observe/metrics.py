@@ -130,6 +130,10 @@ class Metrics:
         """A segment in which nobody spoke."""
         self._results.finals.labels(self._label(tenant_id), "empty").inc()
 
+    def first_pass_failed(self, tenant_id: TenantId) -> None:
+        """A segment whose text comes with the second pass only."""
+        self._results.first_pass_failures.labels(self._label(tenant_id)).inc()
+
     def segment_failed(self, tenant_id: TenantId) -> None:
         """A segment whose final will not come."""
         self._results.finals.labels(self._label(tenant_id), "failed").inc()

@@ -175,6 +175,7 @@ class FirstPass:
                     if self._is_last:
                         self._tools.observer.segment_failed(self._teller.tenant_id)
                         raise
+                    self._tools.observer.first_pass_failed(self._teller.tenant_id)
                     failed = True
         finally:
             replica.population -= 1

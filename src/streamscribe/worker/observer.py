@@ -40,6 +40,10 @@ class WorkerObserver(Protocol):
         """A segment in which the model heard nobody speak."""
         ...
 
+    def first_pass_failed(self, tenant_id: TenantId) -> None:
+        """A segment that gets no first text: the pass that follows tells it."""
+        ...
+
     def segment_failed(self, tenant_id: TenantId) -> None:
         """A segment whose final will not come; its session fails."""
         ...
