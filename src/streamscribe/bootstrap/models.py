@@ -6,16 +6,22 @@ from math import inf
 from typing import TypeVar
 
 import numpy as np
+from prometheus_client import CollectorRegistry
 
-from streamscribe.bootstrap.engines import engines_of
+from streamscribe.bootstrap.caches import Caches, open_caches
+from streamscribe.bootstrap.engines import engines_of, recognizer_id
+from streamscribe.bootstrap.recognition import Hooks, encoded_recognition
+from streamscribe.bootstrap.weights import weights_digest
 from streamscribe.core.audio import SAMPLE_RATE, to_samples
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import BadRequest
+from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
 from streamscribe.models.fbank import MELS
 from streamscribe.models.pool import FirstPass, Models, Punctuation
 from streamscribe.models.ports import (
     FRAME_SHIFT_SAMPLES,
     ChunkRequest,
+    Hypothesis,
     Punctuator,
     Samples,
     SegmentRecognizer,
@@ -26,8 +32,9 @@ from streamscribe.models.ports import (
     VoiceActivityDetector,
 )
 from streamscribe.models.replica import Replica, StepReport
+from streamscribe.models.stage import Stage
 from streamscribe.observe.logs import get_logger
-from streamscribe.settings import ModelSettings
+from streamscribe.settings import CacheSettings, ModelSettings
 
 VAD_WAIT_MS = 20.0
 """How long a step of voice activity detection waits for others to join, whatever `batch_wait_ms` is: all other steps
@@ -46,8 +53,16 @@ Res = TypeVar("Res")
 _log = get_logger(__name__)
 
 
-def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] = lambda report: None) -> Models:
+def load_models(
+    settings: ModelSettings,
+    on_step: Callable[[StepReport], None] = lambda report: None,
+    *,
+    caches: Caches | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Models:
     """Loads the profile's engines and gives each its thread; `start` and `wait_ready` come next. Blocks.
+
+    What an encoder made is kept in `caches`, by default in some of its own, and counted in `registry`.
 
     Raises ModelUnavailable where a model is not installed or its files have changed.
     """
@@ -75,12 +90,24 @@ def load_models(settings: ModelSettings, on_step: Callable[[StepReport], None] =
             step_timeout_s=settings.step_timeout_s,
         )
 
+    def recognition(recognizer: SegmentRecognizer) -> Stage[SegmentRequest, Hypothesis]:
+        if not isinstance(recognizer, EncoderDecoderRecognizer):
+            return replica("recognizer", recognizer.recognize, segments, lambda: _warm_recognizer(recognizer))
+        return encoded_recognition(
+            recognizer.engine,
+            weights=weights_digest(settings, recognizer_id(settings)),
+            policy=segments,
+            caches=caches or open_caches(CacheSettings()),
+            registry=registry or CollectorRegistry(),
+            hooks=Hooks(on_step, _failed, settings.step_timeout_s),
+        )
+
     vad, recognizer, streaming, punctuator = engines.vad, engines.recognizer, engines.streaming, engines.punctuator
     return Models(
         vad=vad,
         vad_replica=replica("vad", vad.step, blocks, lambda: _warm_vad(vad)),
         recognizer=recognizer,
-        recognizer_replica=replica("recognizer", recognizer.recognize, segments, lambda: _warm_recognizer(recognizer)),
+        recognizer_replica=recognition(recognizer),
         first_pass=None
         if streaming is None
         else FirstPass(streaming, replica("first-pass", streaming.step, chunks, lambda: _warm_streaming(streaming))),

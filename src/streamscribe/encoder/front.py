@@ -16,6 +16,9 @@ class FrontThreads:
         self._work: PriorityQueue[tuple[float, int, Callable[[], None] | None]] = PriorityQueue()
         self._ids = count()
         self._threads = [Thread(target=self._run, name=f"{name}-{index}", daemon=True) for index in range(threads)]
+
+    def start(self) -> None:
+        """Starts the threads; what comes before waits."""
         for thread in self._threads:
             thread.start()
 
@@ -28,7 +31,8 @@ class FrontThreads:
         for _ in self._threads:
             self._work.put((_END, next(self._ids), None))
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     def _run(self) -> None:
         while (work := self._work.get()[2]) is not None:

@@ -333,7 +333,8 @@ class EncoderService:
         return self.replica.warmup_s
 
     def start(self) -> None:
-        """Starts the encoder's thread and returns."""
+        """Starts the threads and returns; requests submitted during the warm-up wait for its end."""
+        self._front.start()
         self.replica.start()
 
     def wait_ready(self) -> None:

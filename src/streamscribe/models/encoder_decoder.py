@@ -44,22 +44,23 @@ class EncoderDecoderRecognizer:
 
     def __init__(self, engine: EncoderDecoder, *, tail_padding_ms: int = 0) -> None:
         self.tail_padding_ms = tail_padding_ms
-        self._engine = engine
+        self.engine = engine
+        """What encodes and decodes."""
         self._nothing = np.zeros((0, engine.width), np.float32)
 
     @property
     def identity(self) -> Identity:
         """That of both steps."""
-        return (*self._engine.encoder_identity, *self._engine.decoder_identity)
+        return (*self.engine.encoder_identity, *self.engine.decoder_identity)
 
     @property
     def max_samples(self) -> int:
         """The longest segment that the engine takes."""
-        return self._engine.max_samples
+        return self.engine.max_samples
 
     def check_language(self, code: str) -> None:
         """Raises BadRequest for a language tag that it does not know; from any thread."""
-        self._engine.check_language(code)
+        self.engine.check_language(code)
 
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
         """One hypothesis a request, in order; equal requests give equal hypotheses whatever the batch.
@@ -83,11 +84,11 @@ class EncoderDecoderRecognizer:
         """Encodes the segments in their windows and decodes them; silence is not encoded."""
         embeddings = {index: self._nothing for index, _, _ in looks}
         spoken = [(index, window) for index, window, _ in looks if not is_silent(batch[index].samples)]
-        inputs = [self._engine.features(batch[index].samples, batch[index].frames, window) for index, window in spoken]
-        for (index, _), embedding in zip(spoken, self._engine.encode(inputs), strict=True):
+        inputs = [self.engine.features(batch[index].samples, batch[index].frames, window) for index, window in spoken]
+        for (index, _), embedding in zip(spoken, self.engine.encode(inputs), strict=True):
             embeddings[index] = embedding
         audible = {index for index, _ in spoken}
-        return self._engine.decode(
+        return self.engine.decode(
             [
                 decode_request(batch[index], embeddings[index], silent=index not in audible, looked=state)
                 for index, _, state in looks

@@ -2,7 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.tokens import Mark, Token
@@ -18,6 +18,7 @@ from streamscribe.models.ports import (
     VoiceActivityDetector,
 )
 from streamscribe.models.replica import Replica
+from streamscribe.models.stage import Part, Stage
 
 __all__ = ["FirstPass", "Models", "Punctuation", "Replica"]
 
@@ -43,7 +44,7 @@ class Punctuation:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The engines and the replicas that run them.
+    """The engines and the stages that run them: replicas, but for a recogniser that encodes apart.
 
     Without a `first_pass`, partials are drafts of `recognizer`; without `punctuation`, texts have the marks that
     their model gave them.
@@ -52,15 +53,16 @@ class Models:
     vad: VoiceActivityDetector
     vad_replica: Replica[VadRequest, Heard]
     recognizer: SegmentRecognizer
-    recognizer_replica: Replica[SegmentRequest, Hypothesis]
+    recognizer_replica: Stage[SegmentRequest, Hypothesis]
     first_pass: FirstPass | None = None
     punctuation: Punctuation | None = None
 
     @property
-    def replicas(self) -> tuple[Replica[Any, Any], ...]:
+    def replicas(self) -> tuple[Part, ...]:
         """All that there are."""
         optional = (self.first_pass, self.punctuation)
-        return (self.vad_replica, self.recognizer_replica, *(one.replica for one in optional if one is not None))
+        rest = [one.replica for one in optional if one is not None]
+        return (self.vad_replica, *self.recognizer_replica.parts, *rest)
 
     def start(self) -> None:
         """Starts the warm-up of all and returns."""

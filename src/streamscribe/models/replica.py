@@ -94,6 +94,11 @@ class Replica(Generic[Req, Res]):
         self._thread = threading.Thread(target=self._own, name=f"replica-{name}", daemon=True)
 
     @property
+    def parts(self) -> "tuple[Replica[Req, Res], ...]":
+        """Itself, as of a stage that has more."""
+        return (self,)
+
+    @property
     def ready(self) -> bool:
         """Whether it is warm, its thread lives, and its step does not hang."""
         return self._warm.is_set() and self._stopped is None and not self.stalled

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -68,8 +68,8 @@ class CacheFacts(Protocol):
         ...
 
     @property
-    def evictions(self) -> Mapping[str, int]:
-        """What has left, by cause."""
+    def evictions(self) -> Mapping[Any, int]:
+        """What has left, by cause (a string of an enumeration)."""
         ...
 
 

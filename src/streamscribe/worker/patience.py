@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import Overloaded
-from streamscribe.models.replica import Replica
+from streamscribe.models.stage import Stage
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -16,7 +16,7 @@ RETRY_S = 0.1
 
 
 async def submit_patiently(
-    replica: Replica[Req, Res],
+    stage: Stage[Req, Res],
     request: Req,
     *,
     priority: Priority,
@@ -24,9 +24,9 @@ async def submit_patiently(
     group: Hashable = None,
     exclusive: Hashable = None,
 ) -> Res:
-    """`replica.submit`, again and again while the replica is overloaded."""
+    """`stage.submit`, again and again while the stage is overloaded."""
     while True:
         try:
-            return await replica.submit(request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive)
+            return await stage.submit(request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive)
         except Overloaded:
             await asyncio.sleep(RETRY_S)

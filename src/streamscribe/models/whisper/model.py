@@ -104,14 +104,21 @@ class _Job:
 
 
 class WhisperModel:
-    """Encodes and decodes segments of up to 30 s. Not thread-safe: one thread owns it."""
+    """Encodes and decodes segments of up to 30 s. One thread may encode while another decodes, and no more than that."""
 
     def __init__(self, files: Mapping[str, Path], *, threads: int, compute_type: str = "int8") -> None:
-        """Loads a CTranslate2 model from its verified files; `threads` work at one step."""
+        """Loads a CTranslate2 model from its verified files.
+
+        Of `threads`, half encode and half decode, side by side: one step on all of them at a time costs both waits.
+        """
         config = json.loads(files["config.json"].read_bytes())
         self._vocabulary = Vocabulary(files["tokenizer.json"], config["lang_ids"])
         self._model = ctranslate2.models.Whisper(
-            str(files["model.bin"].parent), device="cpu", compute_type=compute_type, intra_threads=threads
+            str(files["model.bin"].parent),
+            device="cpu",
+            compute_type=compute_type,
+            inter_threads=2,
+            intra_threads=-(-threads // 2),
         )
         level = np.full((self._model.n_mels, MAX_FRAMES), _SILENCE_LEVEL, dtype=np.float32)
         self._silence = self.encode([level])[0]
