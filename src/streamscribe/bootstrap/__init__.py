@@ -65,7 +65,9 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
     caches = await asyncio.to_thread(open_caches, settings.cache)
-    models = await asyncio.to_thread(load_models, settings.model, _both(metrics.step_done, load.step_done))
+    models = await asyncio.to_thread(
+        load_models, settings.model, _both(metrics.step_done, load.step_done), caches=caches, registry=metrics.registry
+    )
     transcripts = await asyncio.to_thread(_transcripts, caches, settings.model, models)
     load.outage = models.outage
     _watch_load(metrics, models, load)
