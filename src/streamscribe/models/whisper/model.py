@@ -104,7 +104,7 @@ class _Job:
 
 
 class WhisperModel:
-    """Encodes and decodes segments of up to 30 s. One thread may encode while another decodes, and no more than that."""
+    """Encodes and decodes segments of up to 30 s. One thread may encode while another decodes."""
 
     def __init__(self, files: Mapping[str, Path], *, threads: int, compute_type: str = "int8") -> None:
         """Loads a CTranslate2 model from its verified files.
