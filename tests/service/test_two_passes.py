@@ -78,6 +78,15 @@ async def test_a_segment_grows_and_then_gets_the_final_of_each_pass(
     assert grown >= len(dialogues)
 
 
+async def test_law_6_where_the_audio_ends_soon_after_its_last_word_nothing_is_lost_or_made_up(
+    tiny: RunningServer, dialogues: list[Recording]
+) -> None:
+    for one in dialogues:
+        for samples in (one.samples, one.samples[: one.speech_end]):
+            messages = await session(tiny.address.websocket, cut(samples.tobytes(), PACKET_BYTES))
+            assert heard(messages, 1) == heard(messages, 2) == sentences(one)
+
+
 @pytest.mark.parametrize(("mode", "passes"), [(Mode.ONLINE, {1}), (Mode.OFFLINE, {2})])
 async def test_one_pass_is_had_alone(
     mode: Mode, passes: set[int], tiny: RunningServer, dialogues: list[Recording]
