@@ -1,0 +1,258 @@
+"""Fun-ASR-Nano's language model in continuous batches: a request joins whatever is being written, and leaves when done.
+
+A prompt is token ids, in which virtual ones stand for the audio's rows (`virtual_embedding`); transformers' manager
+(`generation_loop`) writes all texts side by side in a thread of its own. Tokens are those of `generate`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Any
+
+import torch
+
+from streamscribe.core.batching import OVERLOAD_RETRY_S, Batcher, BatchPolicy, Priority, Waiting
+from streamscribe.core.errors import ModelUnavailable, Overloaded
+from streamscribe.models.funasr_torch.continuous_batch import Asked, ContinuousBatch
+from streamscribe.models.funasr_torch.continuous_parity import check_parity
+from streamscribe.models.funasr_torch.continuous_report import Reports
+from streamscribe.models.funasr_torch.generation_loop import Capacity, GenerationLoop, check_transformers
+from streamscribe.models.funasr_torch.nano_dialogue import NanoDialogue
+from streamscribe.models.funasr_torch.nano_modules import NanoModules
+from streamscribe.models.funasr_torch.virtual_embedding import VirtualEmbedding, with_embedding
+from streamscribe.models.ports import DecodeRequest, Hypothesis
+from streamscribe.models.replica import RETRY_S, StepReport
+
+_STOP_S = 5.0
+
+
+class ContinuousDecoder:
+    """A language model stage like `models.replica.Replica`, but a request waits for no batch and no batch for it.
+
+    Owns the language model of `parts`, and a thread with an event loop in which all books are kept. What finds no
+    room in `capacity` waits as `policy` says. A failed or cancelled request leaves its company alone.
+
+    `on_step` hears of as many ended requests at a time as run side by side. `on_error` hears of what ended a thread,
+    after which there is an outage, and, by `fail_if_stalled`, of a manager that wrote nothing for `step_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        parts: NanoModules,
+        *,
+        policy: BatchPolicy,
+        on_step: Callable[[StepReport], None],
+        capacity: Capacity | None = None,
+        on_error: Callable[[str, BaseException], None] = lambda name, error: None,
+        step_timeout_s: float = inf,
+    ) -> None:
+        """Raises ModelUnavailable where the installed transformers is too old."""
+        check_transformers()
+        self.name = name
+        self.policy = policy
+        """What may wait; how many run side by side is the capacity's affair."""
+        self._parts = parts
+        self._capacity = capacity or Capacity()
+        self._reports = Reports(name, self._capacity.requests, on_step)
+        self._on_error = on_error
+        self._step_timeout_s = step_timeout_s
+        self._batcher = Batcher(
+            BatchPolicy(
+                max_batch_size=1,
+                wait_ms=0.0,
+                max_waiting_s=policy.max_waiting_s,
+                max_inflight=policy.max_inflight,
+                aging_s=policy.aging_s,
+            )
+        )
+        self._batch: ContinuousBatch | None = None
+        self._generation: GenerationLoop | None = None
+        self._stall_told = False
+        self._lock = threading.Lock()
+        self._asked: dict[int, Asked] = {}
+        self._next_id = 0
+        self._early: list[Asked] = []
+        self._stopped: str | None = None
+        self._warm = threading.Event()
+        self._warmup_s = 0.0
+        self._over = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._own, name=f"replica-{name}", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is warm, its threads live, and the manager does not hang."""
+        return self._warm.is_set() and self.outage() is None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the manager has work and wrote nothing for longer than the timeout."""
+        batch = self._batch
+        return batch is not None and monotonic() - batch.silent_since_s > self._step_timeout_s
+
+    @property
+    def inflight(self) -> int:
+        """Requests that wait or are written."""
+        return len(self._asked)
+
+    @property
+    def warmup_s(self) -> float:
+        """How long the warm-up took; 0 before its end."""
+        return self._warmup_s
+
+    def outage(self) -> ModelUnavailable | None:
+        """Why it would take no request now."""
+        if self._stopped is not None or self._manager_died:
+            return self._unavailable()
+        return self._stall() if self.stalled else None
+
+    def start(self) -> None:
+        """Starts the threads and returns; requests submitted during the warm-up wait for its end."""
+        self._thread.start()
+
+    def wait_ready(self) -> None:
+        """Blocks until the warm-up is over; raises ModelUnavailable when it failed."""
+        self._warm.wait()
+        if self._stopped is not None:
+            raise self._unavailable()
+
+    async def submit(self, request: DecodeRequest, *, priority: Priority, audio_s: float) -> Hypothesis:
+        """The text of one request, with the mean probability of its tokens as confidence; empty for silence.
+
+        Cancelling takes it out of its company. Raises Overloaded over the policy's bounds, ModelUnavailable when the
+        manager has died or hangs, BadRequest for a language that is not known and for hot words that have no room,
+        and InternalError for an embedding that is not this model's.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if outage := self.outage():
+                raise outage
+            if self.inflight >= self.policy.max_inflight:
+                raise Overloaded(retry_after_s=OVERLOAD_RETRY_S)
+            item = Waiting(self._next_id, priority, audio_s, monotonic())
+            self._next_id += 1
+            asked = self._asked[item.id] = Asked(item, request, loop.create_future(), loop)
+        self._call(self._arrive, asked)
+        try:
+            return await asked.future
+        except asyncio.CancelledError:
+            self._call(self._cancel, asked)
+            raise
+
+    def fail_if_stalled(self) -> None:
+        """Fails all that waits for a manager that hangs or has died; for a watchdog, from any thread."""
+        if self._manager_died:
+            self._stop(f"the model {self.name} has stopped")
+        elif not self.stalled:
+            self._stall_told = False
+        else:
+            told, self._stall_told = self._stall_told, True
+            if not told:
+                self._on_error(self.name, self._stall())
+            self._call(self._fail_all)
+
+    def close(self, timeout_s: float = 10.0) -> None:
+        """Fails what waits and what is written, and joins the threads: blocks, at most `timeout_s`."""
+        self._stop(f"the model {self.name} is shutting down")
+        if self._thread.ident is None:
+            self._loop.close()
+        else:
+            self._thread.join(timeout_s)
+
+    @property
+    def _manager_died(self) -> bool:
+        generation = self._generation
+        return generation is not None and not generation.alive
+
+    def _call(self, callback: Callable[..., object], *args: Any) -> None:
+        """Has it called in the owner's thread, as long as that lives."""
+        try:
+            self._loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:
+            return  # the loop is closed, and nothing waits any more
+
+    def _own(self) -> None:
+        try:
+            with torch.inference_mode(), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._run())
+        except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever ended it, nobody may wait for ever
+            self._on_error(self.name, error)
+        finally:
+            self._stop(f"the model {self.name} has stopped")
+            self._warm.set()
+
+    async def _run(self) -> None:
+        """The manager's life; its thread has this one's inference mode, and ends with the process as this one does."""
+        self._loop.set_exception_handler(self._unexpected)
+        began = monotonic()
+        dialogue = NanoDialogue(self._parts)
+        embedding = VirtualEmbedding(self._parts.language_model.get_input_embeddings(), self._capacity.rows)
+        model = with_embedding(self._parts.language_model, embedding)
+        generation = GenerationLoop(model, dialogue.ends, self._capacity)
+        generation.start()
+        try:
+            await check_parity(self._parts.language_model, dialogue, embedding, generation)
+            self._warmup_s = monotonic() - began
+            self._generation = generation
+            self._batch = ContinuousBatch(
+                dialogue, generation, embedding, self._batcher, self._capacity, self._reports, self._forget, self._died
+            )
+            self._warm.set()
+            for asked in self._early:
+                self._arrive(asked)
+            await self._over.wait()
+        finally:
+            self._stop(f"the model {self.name} has stopped")
+            generation.stop(_STOP_S)
+            self._generation = self._batch = None
+
+    def _arrive(self, asked: Asked) -> None:
+        if self._batch is None:
+            self._early.append(asked)
+        else:
+            self._batch.arrive(asked)
+
+    def _cancel(self, asked: Asked) -> None:
+        if self._batch is None:
+            asked.settled = True
+        else:
+            self._batch.cancel(asked)
+
+    def _fail_all(self) -> None:
+        if self._batch is not None:
+            self._batch.fail_all(self._stall)
+
+    def _forget(self, asked: Asked) -> None:
+        self._asked.pop(asked.item.id, None)
+
+    def _died(self, why: str) -> None:
+        if self._stopped is None:
+            self._on_error(self.name, RuntimeError(why))
+        self._stop(f"the model {self.name} has stopped")
+
+    def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A defect of ours in a callback, whose request would wait for ever."""
+        self._on_error(self.name, context.get("exception") or RuntimeError(context["message"]))
+        self._stop(f"the model {self.name} has stopped")
+
+    def _stop(self, why: str) -> None:
+        """Takes no more, fails all, and lets the threads end; the first reason counts."""
+        with self._lock:
+            self._stopped = self._stopped or why
+            lost = list(self._asked.values())
+            self._asked.clear()
+        for asked in lost:
+            if not asked.settled:
+                asked.settle(self._unavailable())
+        self._call(self._over.set)
+
+    def _unavailable(self) -> ModelUnavailable:
+        return ModelUnavailable(self._stopped or f"the model {self.name} has stopped")
+
+    def _stall(self) -> ModelUnavailable:
+        return ModelUnavailable(f"the model {self.name} does not answer", retry_after_s=RETRY_S)

@@ -1,0 +1,50 @@
+"""What a stage without steps reports, in the terms of one with steps."""
+
+from collections.abc import Callable
+
+from streamscribe.core.batching import Priority, Waiting
+from streamscribe.models.replica import StepReport
+
+
+class Reports:
+    """Counts as one step as many requests as run side by side when it ends, and the time since the one before.
+
+    So the sum of all steps is the time in which anything ran, and work by time is the throughput.
+    """
+
+    def __init__(self, name: str, limit: int, on_step: Callable[[StepReport], None]) -> None:
+        self._name = name
+        self._limit = limit
+        self._on_step = on_step
+        self._since_s = 0.0
+        self._wait_s = 0.0
+        self._ended: list[Waiting] = []
+        self._failed = 0
+
+    def began(self, item: Waiting, now: float, running: int) -> None:
+        """A request has got room, `running` of them by now."""
+        if running == 1:
+            self._since_s = now
+        self._wait_s = max(self._wait_s, now - item.arrived)
+
+    def ended(self, item: Waiting, now: float, running: int, *, failed: bool) -> None:
+        """A request has left, `running` are left."""
+        self._ended.append(item)
+        self._failed += failed
+        if len(self._ended) < running:
+            return
+        live = [one for one in self._ended if one.priority <= Priority.NORMAL]
+        self._on_step(
+            StepReport(
+                name=self._name,
+                batch_size=len(self._ended),
+                queue_wait_s=self._wait_s,
+                step_s=now - self._since_s,
+                audio_s=sum(one.audio_s for one in self._ended),
+                failed=self._failed,
+                live=len(live),
+                live_audio_s=sum(one.audio_s for one in live),
+                batch_limit=self._limit,
+            )
+        )
+        self._since_s, self._wait_s, self._ended, self._failed = now, 0.0, [], 0

@@ -1,0 +1,132 @@
+"""transformers' continuous batching for one language model: a thread that writes many texts, which join and leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from streamscribe.core.errors import ModelUnavailable
+
+PAGE_TOKENS = 16
+"""Tokens of one page of keys and values."""
+_POLL_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What the language model has room for.
+
+    `requests` are written side by side, with `tokens` in all: prompts and as many as may be written. `rows` of audio
+    stand in their prompts. A step reads `step_tokens`: longer prompts are read in parts, so that others can go on.
+    The warm-up needs 20 rows and 512 tokens; a segment of 30 s may need 63 rows (500 of an encoder whose rows are not
+    joined) and about as many tokens more as 400 and its hot words have.
+    """
+
+    requests: int = 8
+    tokens: int = 4096
+    rows: int = 2048
+    step_tokens: int = 256
+
+    @property
+    def pages(self) -> int:
+        """Pages of keys and values."""
+        return self.tokens // PAGE_TOKENS
+
+
+class Written(Protocol):
+    """What transformers tells of a request after each of its tokens: all so far, and its end (`error` if it failed)."""
+
+    @property
+    def generated_tokens(self) -> list[int]:
+        """The tokens, with the one that ended it."""
+        ...
+
+    @property
+    def logprobs(self) -> list[float]:
+        """The logarithm of each one's probability."""
+        ...
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; only where the whole loop has ended."""
+        ...
+
+    def is_finished(self) -> bool:
+        """Whether nothing follows."""
+        ...
+
+
+def check_transformers() -> None:
+    """Raises ModelUnavailable where the installed transformers is older than what is used here, of 5.24."""
+    from transformers.generation import ContinuousBatchingConfig
+
+    if not {"page_size", "auto_switch_to_flash", "safety_margin"} <= set(ContinuousBatchingConfig.__annotations__):
+        raise ModelUnavailable("continuous batches need transformers 5.24 or later")
+
+
+class GenerationLoop:
+    """Greedy decoding, owned by the thread whose event loop runs while `start`, `add` and `cancel` are called.
+
+    Blocks of keys and values are not shared between prompts: what is shared is found by token ids, and an id of the
+    virtual embedding means another row tomorrow. Room is never fought for, as its user admits only what fits.
+    """
+
+    def __init__(self, language_model: Any, ends: Collection[int], capacity: Capacity) -> None:
+        from transformers import GenerationConfig
+        from transformers.generation import ContinuousBatchingConfig
+
+        # It prints by a handler of its own: that psutil is missing, which is for sizes that are given here, and ids.
+        logging.getLogger("ContinuousBatchingLogger").setLevel(logging.CRITICAL)
+        self._ends = sorted(ends)
+        self._manager = language_model.init_continuous_batching(
+            generation_config=GenerationConfig(do_sample=False, eos_token_id=self._ends),
+            continuous_batching_config=ContinuousBatchingConfig(
+                page_size=PAGE_TOKENS,
+                num_blocks=capacity.pages,
+                max_batch_tokens=max(capacity.step_tokens, capacity.requests),
+                max_requests_per_batch=capacity.requests,
+                allow_block_sharing=False,
+                use_async_batching=False,
+                use_cuda_graph=False,
+                safety_margin=0.0,
+                return_logprobs=True,
+                auto_switch_to_flash=False,
+            ),
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+        return bool(self._manager.is_running())
+
+    def start(self) -> None:
+        """Starts its thread, which ends with the process if the caller's does."""
+        self._manager.start()
+
+    def add(self, name: str, ids: Sequence[int], limit: int, heard: Callable[[Written], None]) -> None:
+        """Writes on from the prompt, at most `limit` tokens; calls back in the event loop for each of them."""
+        self._manager.register_result_handler(name, heard)
+        self._manager.add_request(
+            list(ids), request_id=name, max_new_tokens=limit, streaming=True, eos_token_id=self._ends
+        )
+
+    async def cancel(self, name: str) -> None:
+        """Ends a request that has not finished; returns once the loop reads none of its rows any more, or has died.
+
+        The loop reads its two queues one after the other, so that a cancellation could overtake what it cancels.
+        """
+        self._manager.output_router.result_handlers.pop(name, None)
+        await self._until_read(self._manager.input_queue)
+        self._manager.cancel_request(name)
+        await self._until_read(self._manager.cancel_queue)
+
+    def stop(self, timeout_s: float) -> None:
+        """Ends the thread after its step and gives the memory back; blocks, at most so long."""
+        self._manager.stop(block=True, timeout=timeout_s, hard_stop=True)
+
+    async def _until_read(self, queue: Any) -> None:
+        while self.alive and not queue.empty():  # noqa: ASYNC110 - its queues tell nobody that they were read
+            await asyncio.sleep(_POLL_S)
