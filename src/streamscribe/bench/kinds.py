@@ -1,4 +1,4 @@
-"""What can be chosen for a measurement of the streaming model; apart, so that the command line is quick to begin."""
+"""What can be chosen for measurements; apart, so that the command line is quick to begin."""
 
 from enum import StrEnum
 
@@ -15,3 +15,13 @@ class Engine(StrEnum):
 
     ONNX = "onnx"
     TORCH = "torch"
+
+
+class Part(StrEnum):
+    """What a replay measures. `stub`: the service over an encoder of known cost. `reuse`: the workload without reuse,
+    cold and warm. `unique`: each clip once. `restart`: a server's first request."""
+
+    STUB = "stub"
+    REUSE = "reuse"
+    UNIQUE = "unique"
+    RESTART = "restart"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.table import Table
 
-from streamscribe.bench.kinds import Engine, Size
+from streamscribe.bench.kinds import Engine, Part, Size
 from streamscribe.cli.options import (
     BatchesOption,
     CheckOption,
@@ -17,11 +17,13 @@ from streamscribe.cli.options import (
     FolderOption,
     JsonOption,
     LatencyOption,
+    LevelsOption,
     ManifestOption,
     MinutesOption,
     ModeOption,
     OracleOption,
     OthersOption,
+    PartsOption,
     ProfileOption,
     PromptsOption,
     RoundsOption,
@@ -30,11 +32,13 @@ from streamscribe.cli.options import (
     SetOption,
     SilentMinutesOption,
     SizeOption,
+    SmallOption,
     SpeechOption,
     StepThreadsOption,
     TogetherOption,
     TwoPassProfileOption,
     UrlOption,
+    WorkloadOption,
     numbers,
     require_models,
     settings_from,
@@ -271,6 +275,39 @@ def hotwords(
     from streamscribe.bench import hotwords as bench
 
     _tell("recognising", partial(bench.run, settings, _said(recordings)), json, check)
+
+
+@app.command()
+def replay(
+    workload: WorkloadOption = "synthetic",
+    small: SmallOption = False,
+    part: PartsOption = None,
+    rounds: RoundsOption = 1,
+    levels: LevelsOption = False,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """What reuse saves: clips that come again, 32 at a time, on Whisper; and what the encoder service costs.
+
+    Examples:
+
+    ```
+    streamscribe bench replay --small --check
+    streamscribe bench replay --workload requests.jsonl --part reuse --json
+    streamscribe bench replay --small --levels
+    ```
+    """
+    settings = settings_from(None, None, model__profile="whisper")
+    parts = part or list(Part)
+    from streamscribe.bench import replay as bench
+
+    if levels or set(parts) != {Part.STUB}:
+        require_models(settings, *(("telephone-prompts",) if workload == bench.SYNTHETIC else ()))
+    if levels:
+        run = partial(bench.run_levels, settings.model, workload=workload, small=small)
+    else:
+        run = partial(bench.run, settings.model, workload=workload, small=small, parts=parts, rounds=rounds)
+    _tell("replaying", run, json, check)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from streamscribe.bench.kinds import Engine, Size
+from streamscribe.bench.kinds import Engine, Part, Size
 from streamscribe.cli.output import Exit, fail
 from streamscribe.core.options import Latency, Mode
 
@@ -109,6 +109,15 @@ OracleOption = Annotated[
 FolderOption = Annotated[
     Path | None, typer.Option(help="Where the model of real size is kept, or written at first; else it is not kept.")
 ]
+WorkloadOption = Annotated[
+    str,
+    typer.Option(help="`synthetic`, or lines of JSON: audio (path), text, language; a request each, in their order."),
+]
+SmallOption = Annotated[bool, typer.Option("--small", help="136 synthetic requests for 83 clips, not 1,088 for 666.")]
+LevelsOption = Annotated[
+    bool, typer.Option("--levels", help="Instead: what each level adds to those below, 5 at a time.")
+]
+PartsOption = Annotated[list[Part] | None, typer.Option("--part", help="Measure only this; repeatable.")]
 
 
 def settings_from(config: Path | None, assignments: list[str] | None, **flags: Any) -> "Settings":
