@@ -24,6 +24,7 @@ from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.listener import Binding, Listener
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
+from streamscribe.gateway.rest.cache import cache_routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.models.pool import Models
 from streamscribe.observe.load import EVENT_LOOP, LoadControl
@@ -142,7 +143,8 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
     async with stop_signals() as stop, platform(settings) as parts:
         replicas = parts.models.replicas
         readiness = Readiness(parts.hub, {f"model {one.name}": partial(attrgetter("ready"), one) for one in replicas})
-        rest = routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
+        rest = cache_routes(parts.caches.levels, many_tenants=store is not None)
+        rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
         main = create_app(
             parts.hub,
             auth,

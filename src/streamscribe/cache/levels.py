@@ -10,6 +10,7 @@ from streamscribe.core.cachekey import CacheKey, CacheKeys
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.ids import TenantId
 from streamscribe.ports import BlobStore, Usage, Verified
+from streamscribe.wire import rest_cache
 
 Told = TypeVar("Told")
 
@@ -22,6 +23,18 @@ class LevelFacts:
     ttl_s: float | None
     tiers: Mapping[str, Usage]
     asked: Asked | None = None
+
+    def told(self, *, figures: bool = True) -> rest_cache.Level:
+        """The same as it is told, with figures or without."""
+        if not figures:
+            tiers = tuple(rest_cache.Tier(name) for name in self.tiers)
+            return rest_cache.Level(self.level, tiers, self.ttl_s)
+        tiers = tuple(
+            rest_cache.Tier(name, usage.available, usage.entries, usage.size_bytes, usage.damaged)
+            for name, usage in self.tiers.items()
+        )
+        hits, misses = (None, None) if self.asked is None else (self.asked.hits, self.asked.misses)
+        return rest_cache.Level(self.level, tiers, self.ttl_s, hits, misses)
 
 
 class Level(Protocol):

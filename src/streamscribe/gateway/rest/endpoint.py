@@ -24,7 +24,7 @@ Handler = Callable[[Request, Send], Awaitable[Response | None]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One route (ASGI); without a `method` every one is handled."""
+    """One route (ASGI) for one `method`, or several with commas between; without one every one is handled."""
 
     method: str | None
     handler: Handler
@@ -34,7 +34,7 @@ class Endpoint:
         exchange = _Exchange(receive, send)
         request = Request(scope, exchange.receive)
         try:
-            if self.method and request.method != self.method:
+            if self.method and request.method not in self.method.split(", "):
                 raise MethodNotAllowed
             response = await self.handler(request, exchange.send)
         except ClientDisconnect:

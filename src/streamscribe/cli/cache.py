@@ -1,0 +1,231 @@
+"""`streamscribe cache`: what is kept so that nothing is computed twice: shown, purged, verified."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
+from streamscribe.cli.output import Exit, err, fail, out, print_json
+
+if TYPE_CHECKING:
+    from streamscribe.cache.levels import Levels
+    from streamscribe.settings import CacheSettings
+    from streamscribe.wire.rest_cache import Level
+
+app = typer.Typer(
+    name="cache",
+    help="What servers keep so that nothing is computed twice: on disk and in Redis, or in a running server.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+UrlOption = Annotated[str | None, typer.Option("--url", help="Ask a running server instead, as http://localhost:8000.")]
+ApiKeyOption = Annotated[str | None, typer.Option("--key", envvar="STREAMSCRIBE_KEY", help="API key, with --url.")]
+
+PATIENCE_S = 60.0
+"""For an answer: a purge of Redis walks all its keys."""
+
+NOTHING_OUTLIVES = "by these settings nothing outlives a server; what a running one has in memory, it tells: --url"
+
+
+@app.command()
+def show(
+    url: UrlOption = None,
+    key: ApiKeyOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show each level: entries and bytes by tier, for how long, and of a running server its hits.
+
+    Without `--url`, folders and Redis are read directly. A server of several tenants tells no figures: they are of all.
+
+    Examples:
+
+    ```
+    streamscribe cache show
+    streamscribe cache show --config streamscribe.yaml --json
+    streamscribe cache show --url http://localhost:8000
+    ```
+    """
+    from streamscribe.wire.rest_cache import CacheState
+
+    if url is None:
+        levels = _open(config, set_)
+        state = CacheState(tuple(level.told() for level in levels.facts()))
+        levels.close()
+    else:
+        state = _ask("GET", url, key, CacheState)
+    if as_json:
+        print_json(state)
+        return
+    if url is None and not state.levels:
+        err.print(NOTHING_OUTLIVES, markup=False)
+    if state.zero_retention:
+        err.print("zero retention: nothing of this tenant is kept", markup=False)
+    if state.levels:
+        _print_levels(state.levels)
+
+
+@app.command()
+def purge(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Forget all of this tenant.")] = None,
+    entry: Annotated[str | None, typer.Option("--entry", help="Forget this one entry: its file's name.")] = None,
+    url: UrlOption = None,
+    key: ApiKeyOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget all of one tenant, or one entry; with `--url` all that a running server has of the key's tenant.
+
+    Without `--url`, on disk and in Redis only: a running server may have in memory what it had from there.
+
+    Examples:
+
+    ```
+    streamscribe cache purge --tenant acme
+    streamscribe cache purge --url http://localhost:8000 --key ss_...
+    streamscribe cache purge --entry 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9
+    ```
+    """
+    from streamscribe.core.cachekey import CacheKey
+    from streamscribe.core.ids import TenantId
+    from streamscribe.wire.rest_cache import Purged
+
+    if [tenant, entry, url].count(None) != 2:
+        fail("say what to forget: one of --tenant, --entry and --url", Exit.USAGE)
+    if url is not None:
+        _tell_purged(_ask("DELETE", url, key, Purged).purged, as_json)
+        return
+    levels = _open(config, set_)
+    if entry is not None:
+        if not levels.remove(CacheKey(entry)):
+            fail("there is no such entry")
+        _tell_purged({"entry": 1}, as_json)
+    elif tenant is not None:
+        try:
+            owner = TenantId(tenant)
+        except ValueError as error:
+            fail(f"--tenant: {error}", Exit.USAGE)
+        _tell_purged(levels.purge(owner), as_json)
+    levels.close()
+
+
+@app.command()
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget everything of everyone, on disk and in Redis.
+
+    Examples:
+
+    ```
+    streamscribe cache clear
+    streamscribe cache clear --yes --json
+    ```
+    """
+    levels = _open(config, set_)
+    if not yes and not typer.confirm("Forget everything that is kept of all tenants?", err=True):
+        fail("nothing was forgotten")
+    _tell_purged(levels.purge(), as_json)
+    levels.close()
+
+
+@app.command()
+def verify(config: ConfigOption = None, set_: SetOption = None, as_json: JsonOption = False) -> None:
+    """Read everything on disk and in Redis again; what is damaged or forged is removed, and the exit code is 1.
+
+    Examples:
+
+    ```
+    streamscribe cache verify
+    streamscribe cache verify --set cache.feature_cache_dir=/var/cache/asr
+    ```
+    """
+    levels = _open(config, set_)
+    verified = levels.verify()
+    levels.close()
+    if as_json:
+        print_json(verified)
+    elif not verified:
+        err.print(NOTHING_OUTLIVES, markup=False)
+    for level, done in verified.items():
+        if not as_json:
+            out.print(f"{level}: {done.checked} checked, {done.damaged} damaged and removed", markup=False)
+    if any(done.damaged for done in verified.values()):
+        raise typer.Exit(Exit.FAILED)
+
+
+def _open(config: Any, set_: Any) -> "Levels":
+    settings: CacheSettings = settings_from(config, set_).cache
+    from streamscribe.bootstrap.caches import open_kept
+
+    return open_kept(settings)
+
+
+def _ask(method: str, url: str, key: str | None, kind: Any) -> Any:
+    """What a server answers on `/v1/cache`; ends the command where it refuses or is not there."""
+    import httpx
+    import msgspec
+
+    from streamscribe.client.address import http_url
+
+    try:
+        address = f"{http_url(url)}/v1/cache"
+    except ValueError as error:
+        fail(f"--url: {error}", Exit.USAGE)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    told, refusal = None, ""
+    try:
+        answer = httpx.request(method, address, headers=headers, timeout=PATIENCE_S)
+        if answer.is_success:
+            told = msgspec.json.decode(answer.content, type=kind)
+        else:
+            refusal = answer.json()["error"]["message"]
+    except httpx.HTTPError:
+        fail(f"no server answers at {url}; start one with: streamscribe serve")
+    except (msgspec.DecodeError, ValueError, KeyError, TypeError):
+        fail(f"what answers at {url} is no StreamScribe server")
+    if told is None:
+        hint = "; give a key with --key or STREAMSCRIBE_KEY" if answer.status_code == 401 else ""
+        fail(f"the server refused: {refusal}{hint}")
+    return told
+
+
+def _print_levels(levels: "Iterable[Level]") -> None:
+    from rich.table import Table
+
+    table = Table("level", "tier", "entries", "bytes", "kept for", "hits")
+    for level in levels:
+        kept = "while there is room" if level.ttl_s is None else f"{level.ttl_s / 86_400:g} days"
+        for number, tier in enumerate(level.tiers):
+            figures = [_figure(tier.entries), _figure(tier.bytes)] if tier.available is not False else ["?", "?"]
+            first = not number
+            table.add_row(level.level if first else "", tier.tier, *figures, kept if first else "", _hits(level, first))
+    out.print(table)
+
+
+def _figure(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _hits(level: "Level", first: bool) -> str:
+    if not first or level.hits is None or level.misses is None:
+        return ""
+    asked = level.hits + level.misses
+    return f"{level.hits:,} of {asked:,}" + (f" ({level.hits / asked:.0%})" if asked else "")
+
+
+def _tell_purged(purged: Any, as_json: bool) -> None:
+    if as_json:
+        print_json({"purged": purged})
+        return
+    for level, count in purged.items():
+        out.print(f"{level}: {count:,} forgotten", markup=False)
+    if not purged:
+        err.print(NOTHING_OUTLIVES, markup=False)
