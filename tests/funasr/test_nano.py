@@ -87,6 +87,13 @@ def test_encodings_are_alike_alone_and_in_a_batch(nano, speech):
         assert encoding.dtype == np.float32
 
 
+def test_what_a_cache_gave_is_read_as_it_is(nano, speech):
+    rows = nano.features(speech(1, to_samples(900)))
+    embedding = nano.encode([rows])[0]
+    rows.flags.writeable = False
+    assert np.array_equal(nano.encode([rows])[0], embedding)
+
+
 def test_a_text_is_no_longer_than_anyone_speaks(recognizer, speech):
     tokens = [len(one.text) for one in recognizer.recognize([SegmentRequest(speech(3, to_samples(4000)))])]
     assert tokens[0] < 4 * (8 + 4 * 12)

@@ -16,7 +16,7 @@ from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.nano_modules import NanoModules, load_nano
 from streamscribe.models.funasr_torch.nano_prompt import dialogue, language_name, plain_text, token_limit
 from streamscribe.models.funasr_torch.watch import Watch
-from streamscribe.models.lfr import STACKED, STRIDE, Rows, low_frame_rate
+from streamscribe.models.lfr import STACKED, STRIDE, Rows, low_frame_rate, padded
 from streamscribe.models.ports import (
     DecodeRequest,
     Embedding,
@@ -56,6 +56,8 @@ class FunAsrNano:
         self._device = open_device(device, threads=threads)
         self._parts = load_nano(files, self._device)
         self._width = self._parts.language_model.get_input_embeddings().weight.shape[1]
+        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
+        """The encoder's own, so that it runs beside the language model. Its rows leave the device before it is left."""
         self._local = _Local()
         with torch.inference_mode():
             self._check_parity()
@@ -116,7 +118,7 @@ class FunAsrNano:
         encoded = [np.zeros((0, self._width), np.float32) for _ in batch]
         spoken = [index for index, rows in enumerate(batch) if len(rows)]
         if spoken:
-            with torch.inference_mode():
+            with torch.inference_mode(), torch.cuda.stream(self._stream):
                 for index, rows in zip(spoken, self._encode([batch[index] for index in spoken]), strict=True):
                     encoded[index] = rows.float().cpu().numpy()
         return encoded
@@ -135,13 +137,16 @@ class FunAsrNano:
         return hypotheses
 
     def _encode(self, batch: Sequence[Rows]) -> list[Tensor]:
-        lengths = torch.tensor([len(rows) for rows in batch], device=self._device)
-        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(rows) for rows in batch], batch_first=True)
-        memory, lengths = self._parts.audio_encoder(padded.to(self._device), lengths)
+        speech, counts = (self._moved(torch.from_numpy(array)) for array in padded(batch))
+        memory, lengths = self._parts.audio_encoder(speech, counts.long())
         # What the encoder makes of padding would be read by the adaptor where it joins rows.
         inside = torch.arange(memory.shape[1], device=self._device) < lengths[:, None]
         adapted, lengths = self._parts.adaptor(memory * inside[:, :, None], lengths)
         return [rows[: self._tokens_of(length)] for rows, length in zip(adapted, lengths.tolist(), strict=True)]
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        """The tensor on the device; from pinned memory, for which alone a copy waits for nobody."""
+        return tensor if self._stream is None else tensor.pin_memory().to(self._device, non_blocking=True)
 
     def _tokens_of(self, rows: int) -> int:
         for _ in range(self._parts.halvings):
