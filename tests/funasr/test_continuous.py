@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -203,6 +204,27 @@ async def test_a_full_table_makes_requests_wait_and_too_many_are_refused(nano, s
         go.set()
         heard = await asyncio.gather(*asked)
     assert all(same(one, nano.decode([a_request(nano, seed, rows=15)])[0]) for seed, one in enumerate(heard))
+
+
+async def test_who_came_earlier_or_is_more_urgent_is_admitted_first(nano, started, hold):
+    go, order = threading.Event(), []
+
+    async def note(name: str, priority: Priority, since_s: float | None = None) -> None:
+        await decoder.submit(a_request(nano, 1), priority=priority, audio_s=1.0, since_s=since_s)
+        order.append(name)
+
+    with started(requests=1) as decoder:
+        hold(lambda: go.wait(60))
+        asked = [asyncio.create_task(note("written", Priority.BULK)), asyncio.create_task(note("first", Priority.BULK))]
+        while decoder.inflight < 2:
+            await asyncio.sleep(0.01)
+        asked += [asyncio.create_task(note("late", Priority.BULK)), asyncio.create_task(note("live", Priority.URGENT))]
+        asked.append(asyncio.create_task(note("earlier", Priority.URGENT, since_s=time.monotonic() - 60)))
+        while decoder.inflight < 5:
+            await asyncio.sleep(0.01)
+        go.set()
+        await asyncio.gather(*asked)
+    assert order == ["written", "first", "earlier", "live", "late"]
 
 
 async def test_who_is_cancelled_leaves_its_room_and_its_company_alone(nano, started, hold):

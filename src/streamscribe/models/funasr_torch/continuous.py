@@ -121,12 +121,15 @@ class ContinuousDecoder:
         if self._stopped is not None:
             raise self._unavailable()
 
-    async def submit(self, request: DecodeRequest, *, priority: Priority, audio_s: float) -> Hypothesis:
+    async def submit(
+        self, request: DecodeRequest, *, priority: Priority, audio_s: float, since_s: float | None = None
+    ) -> Hypothesis:
         """The text of one request, with the mean probability of its tokens as confidence; empty for silence.
 
-        Cancelling takes it out of its company. Raises Overloaded over the policy's bounds, ModelUnavailable when the
-        manager has died or hangs, BadRequest for a language that is not known and for hot words that have no room,
-        and InternalError for an embedding that is not this model's.
+        With `since_s` it stands in line as if it had come then (`time.monotonic`). Cancelling takes it out of its
+        company. Raises Overloaded over the policy's bounds, ModelUnavailable when the manager has died or hangs,
+        BadRequest for a language that is not known and for hot words that have no room, and InternalError for an
+        embedding that is not this model's.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -134,7 +137,7 @@ class ContinuousDecoder:
                 raise outage
             if self.inflight >= self.policy.max_inflight:
                 raise Overloaded(retry_after_s=OVERLOAD_RETRY_S)
-            item = Waiting(self._next_id, priority, audio_s, monotonic())
+            item = Waiting(self._next_id, priority, audio_s, monotonic(), since=since_s)
             self._next_id += 1
             asked = self._asked[item.id] = Asked(item, request, loop.create_future(), loop)
         self._call(self._arrive, asked)
