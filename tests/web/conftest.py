@@ -30,11 +30,12 @@ def url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """A server that wants a key, takes small files and one session at a time; and the key."""
+    """A server that wants a key, takes small files and one session at a time, and keeps transcripts; and the key."""
     tenants = tmp_path_factory.mktemp("keys") / "tenants.yaml"
     key = new_key(tenants, "acme", max_sessions=1)
     limit = f"limits.max_upload_bytes={MAX_UPLOAD_BYTES}"
-    with LocalServer(["--profile", "fake", "--tenants", str(tenants), "--set", limit]) as server:
+    settings = ["--set", limit, "--set", "cache.transcripts=true"]
+    with LocalServer(["--profile", "fake", "--tenants", str(tenants), *settings]) as server:
         yield server.address.http, key
 
 

@@ -160,6 +160,27 @@ async def test_a_key_is_asked_for_and_used_everywhere(
         assert key not in " ".join(page.requested)
 
 
+async def test_what_the_server_keeps_of_a_person_is_deleted_on_demand(
+    browser: Browser, strict: tuple[str, str], speech: Path
+) -> None:
+    url, key = strict
+    async with opened(browser, url, ready=False) as page:
+        page.expected_errors += ["401"]
+        await page.says("keyNeeded")
+        await page["#purge"].click()
+        await page.says("keyNeeded")
+        await page["#key"].fill(key)
+        await page["#key"].press("Enter")
+        await expect(page["#message"]).to_be_hidden()
+        await page.recognise({"name": "a.wav", "mimeType": "audio/wav", "buffer": speech.read_bytes()[:200_000]})
+        await page.hears(1)
+        await page["#purge"].click()
+        await page.says("purged")
+        await page["#purge"].click()
+        await page.says("nothingKept")
+        await expect(page["#history li"]).to_have_count(1)
+
+
 async def test_speaking_without_a_key_asks_for_it(browser: Browser, strict: tuple[str, str]) -> None:
     async with opened(browser, strict[0], ready=False) as page:
         page.expected_errors += ["401", "403", "WebSocket connection"]

@@ -5,7 +5,7 @@ import { copy, download } from './export.js';
 import * as history from './history.js';
 import { say, switchLocale, translatePage } from './i18n.js';
 import { Meter } from './meter.js';
-import { checkServer, key } from './server.js';
+import { checkServer, key, purge } from './server.js';
 import { keep, recall } from './storage.js';
 import { Transcript, toSrt, toVtt } from './transcript.js';
 import { Upload } from './upload.js';
@@ -122,6 +122,7 @@ $('srt').onclick = () => download(`${name()}.srt`, toSrt(transcript.finals()), '
 $('vtt').onclick = () => download(`${name()}.vtt`, toVtt(transcript.finals()), 'text/vtt');
 $('clear').onclick = () => { begin(title); $('microphone').focus(); };
 $('forget').onclick = () => { history.forget(); drawHistory(); $('microphone').focus(); };
+$('purge').onclick = purge;
 $('locale').onclick = () => { switchLocale(); drawHistory(); showOtherLocale(); };
 $('hotwords').value = recall('hotwords', '');
 $('hotwords').onchange = ({ target }) => keep('hotwords', target.value);

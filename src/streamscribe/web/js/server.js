@@ -1,6 +1,6 @@
 // Whether the server is there and ready, and whether it wants a key.
 
-import { showMessage, showServer, $ } from './view.js';
+import { showError, showMessage, showServer, $ } from './view.js';
 
 const AGAIN_MS = { warming: 1000, down: 3000 };
 let timer;
@@ -30,6 +30,19 @@ async function readiness() {
     return ready.ok ? 'ready' : 'warming';
   } catch {
     return 'down';
+  }
+}
+
+/** Has the server forget all that it keeps of this key's tenant; says how it went. */
+export async function purge() {
+  try {
+    const answer = await fetch('/v1/cache', { method: 'DELETE', headers: bearer() });
+    const told = await answer.json();
+    if (answer.status === 401) askForKey();
+    else if (!answer.ok) showError(told.error);
+    else showMessage(Object.values(told.purged).some(Boolean) ? 'purged' : 'nothingKept', { kind: 'note' });
+  } catch {
+    showMessage('unreachable');
   }
 }
 
