@@ -95,6 +95,11 @@ def recognizer_id(settings: ModelSettings) -> str:
     return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
 
 
+def writes_continuously(settings: ModelSettings) -> bool:
+    """Whether what recognises is Fun-ASR-Nano, whose language model writes answers in continuous batches."""
+    return settings.profile in _NAMES and settings.second_pass == "nano"
+
+
 def punctuator_id(settings: ModelSettings) -> str | None:
     """The catalogue's id of what punctuates; None where nothing does."""
     return _NAMES[settings.profile].punctuation if settings.profile in _NAMES else None

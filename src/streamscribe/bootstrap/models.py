@@ -9,7 +9,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from streamscribe.bootstrap.caches import Caches, open_caches
-from streamscribe.bootstrap.engines import engines_of, recognizer_id
+from streamscribe.bootstrap.engines import engines_of, recognizer_id, writes_continuously
 from streamscribe.bootstrap.recognition import Hooks, encoded_recognition
 from streamscribe.bootstrap.weights import weights_digest
 from streamscribe.core.audio import SAMPLE_RATE, to_samples
@@ -100,6 +100,7 @@ def load_models(
             caches=caches or open_caches(CacheSettings()),
             registry=registry or CollectorRegistry(),
             hooks=Hooks(on_step, _failed, settings.step_timeout_s),
+            continuous=writes_continuously(settings),
         )
 
     vad, recognizer, streaming, punctuator = engines.vad, engines.recognizer, engines.streaming, engines.punctuator

@@ -3,17 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
+from typing import cast
 
 from prometheus_client import CollectorRegistry
 
 from streamscribe.bootstrap.caches import Caches
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import BatchPolicy
-from streamscribe.encoder.recognition import EncodedRecognition
+from streamscribe.encoder.recognition import EncodedRecognition, LanguageModelStage
 from streamscribe.encoder.service import EncoderService
 from streamscribe.models.ports import DecodeRequest, Embedding, EncoderDecoder
 from streamscribe.models.replica import Replica, StepReport
 from streamscribe.observe.encoder_metrics import EncoderMetrics
+
+_LANGUAGE_MODEL = "language-model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +36,11 @@ def encoded_recognition(
     caches: Caches,
     registry: CollectorRegistry,
     hooks: Hooks,
+    continuous: bool,
 ) -> EncodedRecognition:
     """The stage, with metrics in `registry`; runs the encoder a few times to see that it may batch.
 
+    `continuous` says that the engine is Fun-ASR-Nano, whose language model takes in requests while it writes others.
     Its door keeps the bounds of `policy`; behind it no queue refuses anything.
     """
     inside = replace(policy, max_waiting_s=inf, max_inflight=2 * policy.max_inflight)
@@ -54,16 +59,36 @@ def encoded_recognition(
         on_error=hooks.on_error,
         step_timeout_s=hooks.step_timeout_s,
     )
-    language_model = Replica(
-        "language-model",
-        engine.decode,
-        policy=inside,
-        on_step=hooks.on_step,
-        on_error=hooks.on_error,
-        warm_up=[lambda: _warm_up(engine, encoder.sample)],
-        step_timeout_s=hooks.step_timeout_s,
+    language_model = (
+        _continuous(engine, inside, hooks) if continuous else _in_steps(engine, inside, hooks, encoder.sample)
     )
     return EncodedRecognition(encoder, language_model, policy=policy)
+
+
+def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample: Embedding) -> LanguageModelStage:
+    return Replica(
+        _LANGUAGE_MODEL,
+        engine.decode,
+        policy=policy,
+        on_step=hooks.on_step,
+        on_error=hooks.on_error,
+        warm_up=[lambda: _warm_up(engine, sample)],
+        step_timeout_s=hooks.step_timeout_s,
+    )
+
+
+def _continuous(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks) -> LanguageModelStage:
+    from streamscribe.models.funasr_torch.continuous import ContinuousDecoder
+    from streamscribe.models.funasr_torch.nano import FunAsrNano
+
+    return ContinuousDecoder(
+        _LANGUAGE_MODEL,
+        cast(FunAsrNano, engine).parts,
+        policy=policy,
+        on_step=hooks.on_step,
+        on_error=hooks.on_error,
+        step_timeout_s=hooks.step_timeout_s,
+    )
 
 
 def _warm_up(engine: EncoderDecoder, embedding: Embedding) -> None:
