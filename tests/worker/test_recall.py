@@ -1,19 +1,24 @@
 """Finals that are kept: what a second session of the same audio costs, and what is never kept or found."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from streamscribe.cache.blobs import Seal
+from streamscribe.cache.disk import DiskBlobs
 from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.redis import RedisBlobs
 from streamscribe.core.cachekey import CacheKey
 from streamscribe.core.options import Hotword, SessionOptions
 from streamscribe.core.rules import TextPolicy
 from streamscribe.core.tokens import Mark
-from streamscribe.ports import Blob
+from streamscribe.ports import Blob, BlobStore
 from streamscribe.worker import recall
-from tests.cache.kit import KEYS, memory, transcripts
+from tests.cache.kit import KEYS, SECRET, memory, transcripts
+from tests.contracts.redis_server import redis_server
 from tests.worker.kit import OFFLINE, HeardRecognizer, fake_models, rig, said, silence, speech, two_pass_models
 from tests.worker.passes import TWO_PASS
 
@@ -48,9 +53,20 @@ async def test_times_are_those_of_the_session_that_asks() -> None:
             assert list(late.words) == shifted
 
 
-@pytest.mark.parametrize("mode", [WORDS, TWO_PASS])
-async def test_a_session_that_may_not_be_stored_keeps_and_finds_nothing(mode: SessionOptions) -> None:
-    recognizer, blobs = HeardRecognizer(), memory()
+@pytest.fixture(params=["memory", "disk", "redis"])
+def tier(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
+    if request.param == "redis":
+        with redis_server(tmp_path) as url:
+            yield RedisBlobs(url, Seal(SECRET))
+    else:
+        yield memory() if request.param == "memory" else DiskBlobs(tmp_path, Seal(SECRET), max_bytes=2**20)
+
+
+@pytest.mark.parametrize("mode", [WORDS, TWO_PASS], ids=["file", "live"])
+async def test_a_session_that_may_not_be_stored_keeps_and_finds_nothing_in_any_tier(
+    mode: SessionOptions, tier: BlobStore
+) -> None:
+    recognizer, blobs = HeardRecognizer(), tier
     async with rig(two_pass_models(recognizer=recognizer), transcripts=transcripts(blobs)) as worker:
         first = await worker.transcribe("first", SPEECH, replace(mode, store=False))
         assert blobs.usage().entries == 0
