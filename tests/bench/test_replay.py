@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 import soundfile
 
+from streamscribe.bench.corpus import telephone_prompts
 from streamscribe.bench.replay_levels import levels
 from streamscribe.bench.replay_load import drive, requests_of
 from streamscribe.bench.replay_reuse import Engines, replayed, serial_texts, unique
+from streamscribe.bench.replay_stub import alone, hits, together
 from streamscribe.bench.replay_workload import arrivals, from_file
+from streamscribe.bench.report import report
 from streamscribe.core.errors import BadRequest
 from streamscribe.models.ports import SegmentRequest
 from tests.bench.replay_kit import Model, workload
@@ -126,13 +129,29 @@ async def test_every_level_is_measured(engines):
     assert min(figures.values()) > 0
 
 
-@pytest.mark.timeout(180)
-def test_the_service_is_measured_over_an_encoder_of_known_cost():
-    told = measured("replay", "--part", "stub")
-    assert {bar["figure"] for bar in told["bars"]} == {
+@pytest.mark.models
+@pytest.mark.timeout(300)
+def test_whisper_hears_each_clip_once_and_the_same_as_alone(model_dir, tmp_path):
+    prompts = telephone_prompts(model_dir, 3, tmp_path)
+    lines = [{"audio": str(prompts[at].audio), "text": prompts[at].text, "language": "en"} for at in (0, 1, 0, 2)]
+    (tmp_path / "requests.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    told = measured("replay", "--workload", str(tmp_path / "requests.jsonl"), "--part", "reuse")
+    figures = told["figures"]
+    assert (figures["cold_misses"], figures["cold_hits"] + figures["cold_merged"]) == (3, 1)
+    assert figures["cold_other_texts"] == figures["cold_error_rate_off"] == 0
+    assert (figures["warm_hits"], figures["warm_encodes"]) == (4, 0)
+    assert figures["cold_error_rate"] <= 0.2
+    assert "warm_gain_over_bound" in {bar["figure"] for bar in told["bars"]}
+
+
+async def test_the_service_is_measured_over_an_encoder_of_known_cost():
+    figures = await together(at_once=32, rounds=1) | await alone() | await hits(rounds=1)
+    told = report("replay", {}, figures)
+    assert {bar.figure for bar in told.bars} == {
         "stub_batch_over_limit",
         "stub_throughput_over_ideal",
         "alone_added_ms",
         "hit_p99_ms",
     }
-    assert 1 <= told["figures"]["stub_mean_batch"] <= 8
+    assert 1 <= figures["stub_mean_batch"] <= 8
+    assert 0 < figures["hit_p50_ms"] <= figures["hit_p99_ms"]

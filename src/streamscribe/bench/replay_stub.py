@@ -61,14 +61,14 @@ class StubEncoder:
         return embeddings
 
 
-async def together(*, at_once: int) -> dict[str, float]:
+async def together(*, at_once: int, rounds: int = ROUNDS) -> dict[str, float]:
     """Mean batch and throughput of distinct audio at so many at a time, beside the limit and the ideal. Cold."""
     limit = POLICY.max_batch_size
     ideal_per_s = limit / (STEP_S + ITEM_S * limit)
     telemetry = Telemetry()
     with _service(StubEncoder(), telemetry) as encode:
         telemetry.clear()
-        passes = [await drive(encode, _distinct(TOGETHER, turn), at_once=at_once) for turn in range(ROUNDS)]
+        passes = [await drive(encode, _distinct(TOGETHER, turn), at_once=at_once) for turn in range(rounds)]
     return {
         "stub_mean_batch": telemetry.mean_batch,
         "stub_batch_over_limit": telemetry.mean_batch / limit,
@@ -89,12 +89,12 @@ async def alone() -> dict[str, float]:
     return {"alone_added_ms": 1000 * median(added_s), "alone_added_p95_ms": 1000 * percentile(added_s, 95)}
 
 
-async def hits() -> dict[str, float]:
+async def hits(*, rounds: int = ROUNDS) -> dict[str, float]:
     """How long a hit of ten seconds of audio takes, asked for one at a time: medians over rounds, warm."""
     request = SegmentRequest(_noise(HIT_S * 1000, 0), tenant_id=TENANT)
     with _service(StubEncoder(), Telemetry()) as encode:
         await encode(request)
-        passes = [await drive(encode, [request] * HITS, at_once=1) for _ in range(ROUNDS)]
+        passes = [await drive(encode, [request] * HITS, at_once=1) for _ in range(rounds)]
     return {f"hit_p{percent}_ms": median(one.percentile_ms(percent) for one in passes) for percent in (50, 99)}
 
 
