@@ -123,6 +123,20 @@ def test_queued_work_whose_last_waiter_left_is_not_encoded():
         assert one.observer.cancellations == 1
 
 
+def test_an_encoding_is_as_urgent_as_the_most_urgent_who_waits_for_it():
+    with rig(max_batch_size=1) as one:
+        futures = [one.occupy(), *(one.submit(clip(seed), priority=Priority.BULK) for seed in (1, 2, 3))]
+        one.queued(4)
+        futures.append(one.submit(clip(3), priority=Priority.URGENT))
+        until(lambda: len(one.service._flights._flight_of) == 5)
+        until(lambda: not one.service.replica._coming)
+        one.encoder.gate.set()
+        results(futures)
+        order = [batch[0] for batch in one.encoder.batches[1:]]
+        assert order[0] == one.encoder.features(clip(3)).tobytes()
+        assert one.encoder.encoded(clip(3)) == 1
+
+
 def test_law_8_one_poisoned_clip_of_eight_fails_alone_and_costs_at_most_nine_passes():
     with rig(max_batch_size=8) as one:
         occupied = one.occupy()

@@ -1,6 +1,7 @@
 """Any order of arrivals, departures and steps: the batcher does what a plain list would, and keeps its promises."""
 
 from collections import defaultdict
+from dataclasses import replace
 from math import inf
 
 from hypothesis import strategies as st
@@ -26,7 +27,10 @@ class Plain:
         return sorted(streams.values(), key=self.rank)
 
     def rank(self, lane):
-        return min((i.arrived + i.priority * self.policy.aging_s, i.id) for i in lane)
+        return min((self.since(i) + i.priority * self.policy.aging_s, i.id) for i in lane)
+
+    def since(self, item):
+        return item.arrived if item.since is None else item.since
 
     def groups(self):
         groups = defaultdict(list)
@@ -89,9 +93,11 @@ class BatchingMachine(RuleBasedStateMachine):
         audio_s=st.sampled_from([0.1, 1.0, 3.0, 7.5]),
         group=st.sampled_from(["short", "long"]),
         exclusive=st.sampled_from([None, None, "ann", "bob"]),
+        waited_s=st.sampled_from([None, None, 0.0, 4.0]),
     )
-    def law_7_a_request_waits_or_is_refused_by_the_bound(self, priority, audio_s, group, exclusive):
-        item = Waiting(self.next_id, priority, audio_s, self.now, group, exclusive)
+    def law_7_a_request_waits_or_is_refused_by_the_bound(self, priority, audio_s, group, exclusive, waited_s):
+        since = None if waited_s is None else self.now - waited_s
+        item = Waiting(self.next_id, priority, audio_s, self.now, group, exclusive, since)
         self.next_id += 1
         share = 0.5 if priority >= Priority.BULK else 1.0
         waiting_s = sum(other.audio_s for other in self.waiting)
@@ -113,6 +119,14 @@ class BatchingMachine(RuleBasedStateMachine):
         assert not self.batcher.cancel(item.id)
         self.waiting.remove(item)
 
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), priority=st.sampled_from(Priority))
+    def somebody_more_urgent_wants_it_too(self, data, priority):
+        at = data.draw(st.integers(0, len(self.waiting) - 1))
+        assert self.batcher.hurry(self.waiting[at].id, priority) == (priority < self.waiting[at].priority)
+        if priority < self.waiting[at].priority:
+            self.waiting[at] = replace(self.waiting[at], priority=priority)
+
     @rule(population=st.integers(0, 6))
     def law_2_a_step_takes_each_stream_in_order_once(self, population):
         before = list(self.waiting)
@@ -132,11 +146,11 @@ class BatchingMachine(RuleBasedStateMachine):
     def law_7_nobody_is_passed_for_ever(self, batch, before):
         """What stays behind is not older, by its level, than what goes by more than the aging."""
         for taken in batch:
-            hurried = [i for i in before if i is taken or (i.exclusive and i.exclusive == taken.exclusive)]
+            hurried = [i for i in before if i == taken or (i.exclusive and i.exclusive == taken.exclusive)]
             latest, _ = self.plain.rank(hurried)
             for other in self.waiting:
                 if other.exclusive is None and other.group == taken.group:
-                    mine = other.arrived + other.priority * self.policy.aging_s
+                    mine = self.plain.since(other) + other.priority * self.policy.aging_s
                     assert mine >= latest - self.policy.aging_s
 
     @precondition(lambda self: self.running)

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf
 
@@ -99,6 +99,20 @@ class Batcher:
         self._unlink(lane)
         lane.items.remove(item)
         self._left(lane, item)
+        return True
+
+    def hurry(self, item_id: int, priority: Priority) -> bool:
+        """Gives a request that waits a higher priority; False if it has that, or waits no more."""
+        lane = self._lane_of.get(item_id)
+        if lane is None:
+            return False
+        at, item = next((at, item) for at, item in enumerate(lane.items) if item.id == item_id)
+        if item.priority <= priority:
+            return False
+        self._unlink(lane)
+        lane.items[at] = replace(item, priority=priority)
+        lane.urgency = self._most_urgent(lane.items)
+        self._link(lane)
         return True
 
     def next_timer(self, population: int) -> float | None:

@@ -34,11 +34,15 @@ class Caller:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One encoding, for all who wait for it; `store` says that one of them lets it be kept."""
+    """One encoding, for all who wait for it; `store` says that one of them lets it be kept.
+
+    Its `priority` is the highest of those who have waited for it.
+    """
 
     number: int
     leader: Caller
     store: bool
+    priority: Priority
     callers: dict[int, Caller]
     work: "Future[Embedding] | None" = None
 
@@ -56,7 +60,10 @@ class Flights:
         return len(self._flights)
 
     def join(self, caller: Caller) -> Flight | None:
-        """The flight that the caller leads; None if it follows another's or has left. Without a key it flies alone."""
+        """The flight that the caller is in, which it leads unless it is another's; None if it has left.
+
+        Without a key it flies alone.
+        """
         with self._lock:
             if caller.future.cancelled():
                 return None
@@ -66,9 +73,10 @@ class Flights:
                 caller.lookup = Lookup.MERGED
                 flight.callers[caller.id] = caller
                 flight.store |= caller.store
+                flight.priority = min(flight.priority, caller.priority)
                 self._flight_of[caller.id] = flight
-                return None
-            flight = Flight(role.flight, caller, caller.store, {caller.id: caller})
+                return flight
+            flight = Flight(role.flight, caller, caller.store, caller.priority, {caller.id: caller})
             self._flights[role.flight] = self._flight_of[caller.id] = flight
             return flight
 

@@ -189,6 +189,13 @@ class Replica(Generic[Req, Res]):
         answer.add_done_callback(partial(self._drop_if_cancelled, item_id))
         return answer
 
+    def hurry(self, answer: "Future[Res]", priority: Priority) -> None:
+        """Gives a request that `enqueue` took a higher priority, if it still waits: somebody else waits for it too."""
+        with self._changed:
+            item_id = next((item_id for item_id, one in self._pending.items() if one.future is answer), None)
+            if item_id is not None and self._batcher.hurry(item_id, priority):
+                self._wake_if_due()
+
     def expect(self, requests: int) -> None:
         """So many more are about to come (fewer, if negative): a step waits for them, as long as its policy lets it."""
         with self._changed:
