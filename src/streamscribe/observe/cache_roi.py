@@ -1,13 +1,26 @@
-"""What each level of the caches saves, beside what it takes, and what to switch off: from counts to a table."""
+"""What each level of the caches saves, beside what it takes, and what to switch off: from a server's figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from prometheus_client.parser import text_string_to_metric_families
+
+from streamscribe.wire.rest_cache import CacheState, Level
+
 ENOUGH = 1000
 """Fewer look-ups say nothing: a cache that has just begun is empty."""
 LEAST_REUSE = 0.01
 GIB = 2**30
+
+_LOOKUPS = "streamscribe_encoder_lookups_total"
+_SAVED = "streamscribe_encoder_saved_seconds_total"
+_STEP_SECONDS = "streamscribe_step_seconds_sum"
+_STEP_REQUESTS = "streamscribe_step_batch_size_sum"
+_FEATURE_SECONDS = "streamscribe_encoder_feature_seconds"
+_RECOGNISERS = ("recognizer", "language-model")
+_OF_A_SEGMENT = (*_RECOGNISERS, "encoder", "punctuation")
+_MEMORY = "memory"
 
 
 class Advice(StrEnum):
@@ -21,53 +34,90 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelCounts:
-    """Of one level since the server's start: look-ups and how many were found, the seconds of work that those were
-    spared, the seconds that looking up and keeping took, and what it takes in memory and on disk."""
+    """Of one level: look-ups since the server's start and how many were found, about how many seconds of models and
+    front ends those were spared, and what it takes in memory, and on disk or in Redis."""
 
     level: str
     looked_up: int
     found: int
     saved_s: float
-    spent_s: float
     memory_bytes: int
     disk_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class LevelReturn:
-    """One line of the table; `saved_s` is net, rates are of the server's time."""
+    """One line of the table; `reuse` is the share of look-ups that found something."""
 
     level: str
     reuse: float
     saved_s: float
-    saved_s_per_hour: float
     memory_bytes: int
     disk_bytes: int
-    saved_s_per_gib_hour: float | None
+    saved_s_per_gib: float | None
     advice: Advice
 
 
-def returns(levels: Sequence[LevelCounts], *, uptime_s: float) -> list[LevelReturn]:
-    """A line for each level, in order. A level is worth its room if it saves time and a hundredth of look-ups find."""
-    return [_of(counts, uptime_s / 3600) for counts in levels]
+def returns(levels: Sequence[LevelCounts]) -> list[LevelReturn]:
+    """A line for each level, in order. One is worth its room if at least a hundredth of its look-ups find."""
+    return [_return(counts) for counts in levels]
 
 
-def _of(counts: LevelCounts, hours: float) -> LevelReturn:
+def read_counts(state: CacheState, exposition: str) -> list[LevelCounts]:
+    """The levels of a server by what it answers on `/v1/cache` and `/metrics`; none where it tells no figures."""
+    seen = _Seen(exposition)
+    return [_counts(level, seen) for level in state.levels if level.level == "embeddings" or level.hits is not None]
+
+
+class _Seen:
+    """A server's counters."""
+
+    def __init__(self, exposition: str) -> None:
+        self._values: dict[tuple[str, str], float] = {}
+        for family in text_string_to_metric_families(exposition):
+            for sample in family.samples:
+                label = sample.labels.get("model") or sample.labels.get("result") or ""
+                self._values[sample.name, label] = sample.value
+
+    def of(self, name: str, label: str = "") -> float:
+        return self._values.get((name, label), 0.0)
+
+    def mean(self, seconds: float, times: float) -> float:
+        return seconds / times if times else 0.0
+
+
+def _counts(level: Level, seen: _Seen) -> LevelCounts:
+    match level.level:
+        case "embeddings":
+            hits, merged = int(seen.of(_LOOKUPS, "hit")), int(seen.of(_LOOKUPS, "merged"))
+            others = int(seen.of(_LOOKUPS, "miss") + seen.of(_LOOKUPS, "invalid"))
+            each_s = seen.mean(seen.of(_SAVED), hits + merged)
+            return _told(level, hits + merged + others, hits, each_s)
+        case "features":
+            each_s = seen.mean(seen.of(f"{_FEATURE_SECONDS}_sum"), seen.of(f"{_FEATURE_SECONDS}_count"))
+        case _:
+            segments = sum(seen.of(_STEP_REQUESTS, model) for model in _RECOGNISERS)
+            each_s = seen.mean(sum(seen.of(_STEP_SECONDS, model) for model in _OF_A_SEGMENT), segments)
+    found = level.hits or 0
+    return _told(level, found + (level.misses or 0), found, each_s)
+
+
+def _told(level: Level, looked_up: int, found: int, each_s: float) -> LevelCounts:
+    in_memory = sum(tier.bytes or 0 for tier in level.tiers if tier.tier == _MEMORY)
+    beyond = sum(tier.bytes or 0 for tier in level.tiers if tier.tier != _MEMORY)
+    return LevelCounts(level.level, looked_up, found, found * each_s, in_memory, beyond)
+
+
+def _return(counts: LevelCounts) -> LevelReturn:
     reuse = counts.found / counts.looked_up if counts.looked_up else 0.0
-    net_s = counts.saved_s - counts.spent_s
-    per_hour = net_s / hours if hours else 0.0
     size_bytes = counts.memory_bytes + counts.disk_bytes
-    if counts.looked_up < ENOUGH:
-        advice = Advice.WAIT
-    else:
-        advice = Advice.KEEP if net_s > 0 and reuse >= LEAST_REUSE else Advice.SWITCH_OFF
+    worth = Advice.KEEP if reuse >= LEAST_REUSE else Advice.SWITCH_OFF
     return LevelReturn(
         level=counts.level,
         reuse=reuse,
-        saved_s=net_s,
-        saved_s_per_hour=per_hour,
+        saved_s=counts.saved_s,
         memory_bytes=counts.memory_bytes,
         disk_bytes=counts.disk_bytes,
-        saved_s_per_gib_hour=per_hour / (size_bytes / GIB) if size_bytes else None,
-        advice=advice,
+        saved_s_per_gib=counts.saved_s / (size_bytes / GIB) if size_bytes else None,
+        advice=worth if counts.looked_up >= ENOUGH else Advice.WAIT,
     )
