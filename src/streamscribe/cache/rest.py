@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-from streamscribe.core.cache_worth import CacheWorth, Turn, WorthPolicy
+from streamscribe.core.cache_worth import USUAL, CacheWorth, Turn, WorthPolicy
 
 
 class Rest:
@@ -17,7 +17,7 @@ class Rest:
     def __init__(
         self,
         on_turn: Callable[[Turn], None],
-        policy: WorthPolicy = WorthPolicy(),
+        policy: WorthPolicy = USUAL,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

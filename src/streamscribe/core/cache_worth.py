@@ -20,6 +20,9 @@ class WorthPolicy:
     rest_s: float = 3600.0
 
 
+USUAL = WorthPolicy()
+
+
 class Turn(StrEnum):
     """What has just become of the cache; to be logged."""
 
@@ -34,7 +37,7 @@ class CacheWorth:
     Merged requests do not count as found: those are spared by single flight, with a cache or without.
     """
 
-    def __init__(self, policy: WorthPolicy = WorthPolicy()) -> None:
+    def __init__(self, policy: WorthPolicy = USUAL) -> None:
         self._policy = policy
         self._rests_until: float | None = None
         self._on_trial = False
