@@ -22,7 +22,8 @@ from streamscribe.encoder.service import EncoderService
 from streamscribe.models.ports import AudioEncoder, EncoderDecoder, SegmentRequest, Window
 from streamscribe.models.replica import Replica
 
-POLICY = BatchPolicy()
+POLICY = BatchPolicy(max_batch_s=60)
+"""Of segments, as the settings have it by default."""
 PRIORITY = Priority.BULK
 """As what files ask for."""
 
