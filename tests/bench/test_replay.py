@@ -12,7 +12,7 @@ from streamscribe.bench.corpus import telephone_prompts
 from streamscribe.bench.replay_levels import levels
 from streamscribe.bench.replay_load import drive, requests_of
 from streamscribe.bench.replay_reuse import Engines, replayed, serial_texts, unique
-from streamscribe.bench.replay_stub import alone, hits, together
+from streamscribe.bench.replay_stub import alone, hits, hops, together
 from streamscribe.bench.replay_workload import arrivals, from_file
 from streamscribe.bench.report import report
 from streamscribe.core.errors import BadRequest
@@ -145,7 +145,7 @@ def test_whisper_hears_each_clip_once_and_the_same_as_alone(model_dir, tmp_path)
 
 
 async def test_the_service_is_measured_over_an_encoder_of_known_cost():
-    figures = await together(at_once=32, rounds=1) | await alone() | await hits(rounds=1)
+    figures = await together(at_once=32, rounds=1) | await alone() | await hits(rounds=1) | await hops()
     told = report("replay", {}, figures)
     assert {bar.figure for bar in told.bars} == {
         "stub_batch_over_limit",

@@ -13,7 +13,7 @@ from streamscribe.bench.kinds import Part
 from streamscribe.bench.replay_levels import AT_ONCE, levels
 from streamscribe.bench.replay_restart import restarts
 from streamscribe.bench.replay_reuse import Engines, replayed, serial_texts, unique
-from streamscribe.bench.replay_stub import alone, hits, together
+from streamscribe.bench.replay_stub import alone, hits, hops, together
 from streamscribe.bench.replay_workload import Workload, check_lengths, from_file, synthetic
 from streamscribe.bench.report import Report, report
 from streamscribe.models.ports import EncoderDecoder
@@ -59,7 +59,7 @@ def run_levels(settings: ModelSettings, *, workload: str, small: bool) -> Report
 
 
 async def _over_a_stub() -> dict[str, float]:
-    return await together(at_once=TOGETHER) | await alone() | await hits()
+    return await together(at_once=TOGETHER) | await alone() | await hits() | await hops()
 
 
 def _workload(settings: ModelSettings, workload: str, *, small: bool) -> Workload:

@@ -1,6 +1,8 @@
 """What the encoder service itself costs and gathers, over an encoder of known cost: a step sleeps a + b x size."""
 
+import asyncio
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from statistics import median
 from time import perf_counter, sleep
@@ -96,6 +98,18 @@ async def hits(*, rounds: int = ROUNDS) -> dict[str, float]:
         await encode(request)
         passes = [await drive(encode, [request] * HITS, at_once=1) for _ in range(rounds)]
     return {f"hit_p{percent}_ms": median(one.percentile_ms(percent) for one in passes) for percent in (50, 99)}
+
+
+async def hops() -> dict[str, float]:
+    """What this machine takes, now, for as many changes of threads as an encode alone needs, with nothing to do."""
+    with ThreadPoolExecutor(1) as front, ThreadPoolExecutor(1) as owner:
+
+        async def hop(request: SegmentRequest) -> str:
+            return await asyncio.wrap_future(front.submit(lambda: owner.submit(str).result()))
+
+        requests = _distinct(1, 0) * HITS
+        passes = [await drive(hop, requests, at_once=1) for _ in range(ROUNDS)]
+    return {f"machine_hops_p{percent}_ms": median(one.percentile_ms(percent) for one in passes) for percent in (50, 99)}
 
 
 @contextmanager
