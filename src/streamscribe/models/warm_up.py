@@ -1,0 +1,121 @@
+"""What is run before a model is ready: the shapes that clients will ask for, so that none of them waits for the first.
+
+Each engine gets short and long inputs, alone and in a full step: it allocates, plans and touches its weights then.
+Nothing of it is cached or counted, for the runs go to the engine and not through its queue. The first run of each list
+is the cheapest; it also tells whether an engine that has failed works again.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from streamscribe.core.audio import SAMPLE_RATE, to_samples
+from streamscribe.core.batching import BatchPolicy
+from streamscribe.models.fbank import MELS
+from streamscribe.models.ports import (
+    FRAME_SHIFT_SAMPLES,
+    AudioEncoder,
+    ChunkRequest,
+    DecodeRequest,
+    Embedding,
+    EncoderDecoder,
+    Frames,
+    Punctuator,
+    Samples,
+    SegmentRecognizer,
+    SegmentRequest,
+    StreamingRecognizer,
+    VadOptions,
+    VadRequest,
+    VoiceActivityDetector,
+)
+
+Run = Callable[[], object]
+
+SHORT = SAMPLE_RATE
+LONGEST = 30 * SAMPLE_RATE
+"""No segment is longer, whatever the recording: it is cut before."""
+
+_SEED = 0
+_NOISE_RMS = 0.1
+"""-20 dBFS: as loud as speech, so that no guard takes it for silence, which no engine decodes."""
+_TEXTS = ("好的", "好的" * 40)
+"""Characters that every punctuation model knows: a short answer, and what is said in half a minute."""
+
+
+def shapes(policy: BatchPolicy, max_samples: int) -> list[tuple[int, int]]:
+    """Samples of a segment and segments in a step: a second and the longest, each alone and in a full step."""
+    told: list[tuple[int, int]] = []
+    for samples in (SHORT, min(LONGEST, max_samples)):
+        full = int(min(policy.max_batch_size, policy.max_batch_s * SAMPLE_RATE / samples))
+        told += [(samples, count) for count in sorted({1, max(1, full)})]
+    return told
+
+
+def recognizer_runs(recognizer: SegmentRecognizer, policy: BatchPolicy) -> Sequence[Run]:
+    """Of a recogniser of one step."""
+    return [partial(_recognise, recognizer, *shape) for shape in shapes(policy, recognizer.max_samples)]
+
+
+def encoder_runs(encoder: AudioEncoder, policy: BatchPolicy) -> Sequence[Run]:
+    """Of the first half of one that encodes apart."""
+    return [partial(_encode, encoder, *shape) for shape in shapes(policy, encoder.max_samples)]
+
+
+def decoder_runs(engine: EncoderDecoder, sample: Embedding, policy: BatchPolicy) -> Sequence[Run]:
+    """Of the second half; `sample` is the embedding of a second, and longer ones are made of it."""
+    return [partial(_decode, engine, sample, *shape) for shape in shapes(policy, engine.max_samples)]
+
+
+def vad_runs(vad: VoiceActivityDetector, policy: BatchPolicy) -> Sequence[Run]:
+    """Of voice activity detection: a block of one stream, and of as many as share a step."""
+    return [partial(_hear, vad, count) for count in sorted({1, policy.max_batch_size})]
+
+
+def streaming_runs(recognizer: StreamingRecognizer, policy: BatchPolicy) -> Sequence[Run]:
+    """Of a first pass: each length of chunk that sessions may ask for, of one stream and of as many as share a step."""
+    lengths = recognizer.chunk_choices_ms
+    return [partial(_stream, recognizer, ms, count) for count in sorted({1, policy.max_batch_size}) for ms in lengths]
+
+
+def punctuator_runs(punctuator: Punctuator, policy: BatchPolicy) -> Sequence[Run]:
+    """Of punctuation: a short text and a long one, each alone and in a full step."""
+    counts = sorted({1, policy.max_batch_size})
+    return [partial(punctuator.punctuate, [text] * count) for text in _TEXTS for count in counts]
+
+
+def noise(samples: int) -> Samples:
+    """What no engine takes for silence."""
+    return np.random.default_rng(_SEED).normal(0, _NOISE_RMS, samples).astype(np.float32)
+
+
+def _recognise(recognizer: SegmentRecognizer, samples: int, count: int) -> None:
+    """As drafts, which are cheaper: after one a final is as quick as later."""
+    recognizer.recognize([SegmentRequest(noise(samples), draft=True)] * count)
+
+
+def _encode(encoder: AudioEncoder, samples: int, count: int) -> None:
+    encoder.encode([encoder.features(noise(samples))] * count)
+
+
+def _decode(engine: EncoderDecoder, sample: Embedding, samples: int, count: int) -> None:
+    embedding = np.resize(sample, (engine.num_tokens(samples), engine.width))
+    engine.decode([DecodeRequest(embedding, samples, draft=True)] * count)
+
+
+def _hear(vad: VoiceActivityDetector, count: int) -> None:
+    block = noise(vad.block_samples)
+    vad.step([VadRequest(vad.open(VadOptions()), block, last=True) for _ in range(count)])
+
+
+def _stream(recognizer: StreamingRecognizer, chunk_ms: int, count: int) -> None:
+    """A whole chunk and a last one of each stream."""
+    states = [recognizer.open(chunk_ms) for _ in range(count)]
+    frames = _frames(to_samples(chunk_ms) // FRAME_SHIFT_SAMPLES)
+    recognizer.step([ChunkRequest(state, frames) for state in states])
+    recognizer.step([ChunkRequest(state, frames[: len(frames) // 2], last=True) for state in states])
+
+
+def _frames(count: int) -> Frames:
+    return np.random.default_rng(_SEED).normal(0, 1, (count, MELS)).astype(np.float32)
