@@ -23,11 +23,12 @@ import soundfile
 
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
 from streamscribe.bench.text import counts_characters, normalise
-from streamscribe.bootstrap import warm_up_audio
 from streamscribe.models.encoder_decoder import decode_request
 from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import DecodeRequest, LookAgain, SegmentRequest, Window
 from streamscribe.models.registry import open_verified
+from streamscribe.models.warm_up import SHORT
+from streamscribe.models.warm_up import noise as warm_up_noise
 from streamscribe.models.whisper.model import Look, WhisperModel
 from streamscribe.settings import load
 from streamscribe.text.script import Simplifier
@@ -119,7 +120,7 @@ def main() -> None:
         print("|---|---|---|---|---|---|---|---|---|---|")
         for name in arguments.windows.split(","):
             engine = ENGINES[name](files, threads=2)
-            noise = warm_up_audio()
+            noise = warm_up_noise(SHORT)
             engine.decode([DecodeRequest(engine.encode([engine.features(noise)])[0], len(noise))])
             for utterances in filter(None, sets):
                 for draft in (False, True):

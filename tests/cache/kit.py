@@ -37,5 +37,5 @@ def memory() -> MemoryBlobs:
     return MemoryBlobs(max_bytes=2**24)
 
 
-def transcripts(blobs: BlobStore, sources: Sources = SOURCES, tally: Tally | None = None) -> Transcripts:
-    return Transcripts(blobs, KEYS, Fingerprints(SECRET), sources, ttl_s=100, tally=tally or Tally())
+def transcripts(blobs: BlobStore, tally: Tally | None = None) -> Transcripts:
+    return Transcripts(blobs, KEYS, Fingerprints(SECRET), ttl_s=100, tally=tally or Tally())

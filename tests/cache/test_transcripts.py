@@ -20,11 +20,11 @@ ASKED = SegmentRequest(noise(), language="zh", hotwords=(Hotword("a", 2.0), Hotw
 
 def test_what_was_said_comes_back_to_the_last_bit() -> None:
     kept = transcripts(memory())
-    found = kept.find(ASKED, punctuation=True)
+    found = kept.find(ASKED, SOURCES)
     assert found.said is None
     assert found.key is not None
     assert kept.keep(ACME, found.key, SAID)
-    assert kept.find(replace(ASKED, samples=ASKED.samples.copy()), punctuation=True).said == SAID
+    assert kept.find(replace(ASKED, samples=ASKED.samples.copy()), SOURCES).said == SAID
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def test_what_was_said_comes_back_to_the_last_bit() -> None:
 )
 def test_another_question_finds_nothing(change: dict[str, Any]) -> None:
     kept = transcripts(memory())
-    key = kept.find(ASKED, punctuation=True).key
+    key = kept.find(ASKED, SOURCES).key
     assert key is not None
     kept.keep(ACME, key, SAID)
-    assert kept.find(replace(ASKED, **change), punctuation=True).said is None
+    assert kept.find(replace(ASKED, **change), SOURCES).said is None
 
 
 @pytest.mark.parametrize(
@@ -66,33 +66,32 @@ def test_another_question_finds_nothing(change: dict[str, Any]) -> None:
 def test_other_models_find_nothing(sources: Sources) -> None:
     blobs = memory()
     kept = transcripts(blobs)
-    key = kept.find(ASKED, punctuation=True).key
+    key = kept.find(ASKED, SOURCES).key
     assert key is not None
     kept.keep(ACME, key, SAID)
-    assert transcripts(blobs, sources).find(ASKED, punctuation=True).said is None
+    assert kept.find(ASKED, sources).said is None
 
 
-def test_without_punctuation_the_punctuator_does_not_matter_and_its_marks_are_not_found() -> None:
-    blobs = memory()
-    kept = transcripts(blobs)
-    marked, bare = (kept.find(ASKED, punctuation=punctuation).key for punctuation in (True, False))
-    assert marked is not None
-    assert bare is not None
-    kept.keep(ACME, marked, SAID)
-    assert kept.find(ASKED, punctuation=False).said is None
-    kept.keep(ACME, bare, replace(SAID, marks=()))
-    other = transcripts(blobs, Sources(SOURCES.recognizer, ("another",)))
-    assert other.find(ASKED, punctuation=False).said == replace(SAID, marks=())
+def test_marks_of_a_model_are_not_found_where_none_is_to_punctuate() -> None:
+    kept = transcripts(memory())
+    bare = Sources(SOURCES.recognizer, None)
+    marked_key, bare_key = (kept.find(ASKED, sources).key for sources in (SOURCES, bare))
+    assert marked_key is not None
+    assert bare_key is not None
+    kept.keep(ACME, marked_key, SAID)
+    assert kept.find(ASKED, bare).said is None
+    kept.keep(ACME, bare_key, replace(SAID, marks=()))
+    assert kept.find(ASKED, bare).said == replace(SAID, marks=())
 
 
 @pytest.mark.parametrize("change", [{"draft": True}, {"store": False}])
 def test_drafts_and_what_may_not_be_stored_are_neither_looked_up_nor_given_a_key(change: dict[str, Any]) -> None:
     tally = Tally()
     kept = transcripts(memory(), tally=tally)
-    key = kept.find(ASKED, punctuation=True).key
+    key = kept.find(ASKED, SOURCES).key
     assert key is not None
     kept.keep(ACME, key, SAID)
-    assert kept.find(replace(ASKED, **change), punctuation=True) == Found()
+    assert kept.find(replace(ASKED, **change), SOURCES) == Found()
     assert tally.asked == Asked(hits=0, misses=1)
 
 
@@ -100,10 +99,10 @@ def test_drafts_and_what_may_not_be_stored_are_neither_looked_up_nor_given_a_key
 def test_what_reads_as_no_answer_is_a_miss_and_removed(data: bytes) -> None:
     blobs = memory()
     kept = transcripts(blobs)
-    key = kept.find(ASKED, punctuation=True).key
+    key = kept.find(ASKED, SOURCES).key
     assert key is not None
     blobs.put(KEYS.owner(ACME), key, data, 100)
-    assert kept.find(ASKED, punctuation=True) == Found(key)
+    assert kept.find(ASKED, SOURCES) == Found(key)
     assert blobs.get(key) is None
 
 
@@ -111,12 +110,12 @@ def test_a_tenants_purge_takes_its_answers_and_no_others() -> None:
     blobs = memory()
     kept = transcripts(blobs)
     for tenant in (ACME, OTHER):
-        key = kept.find(replace(ASKED, tenant_id=tenant), punctuation=True).key
+        key = kept.find(replace(ASKED, tenant_id=tenant), SOURCES).key
         assert key is not None
         kept.keep(tenant, key, SAID)
     assert blobs.purge(KEYS.owner(ACME)) == 1
-    assert kept.find(ASKED, punctuation=True).said is None
-    assert kept.find(replace(ASKED, tenant_id=OTHER), punctuation=True).said == SAID
+    assert kept.find(ASKED, SOURCES).said is None
+    assert kept.find(replace(ASKED, tenant_id=OTHER), SOURCES).said == SAID
 
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -141,7 +140,7 @@ _said = st.builds(
 @given(_said)
 def test_any_answer_survives(said: Said) -> None:
     kept = transcripts(memory())
-    key = kept.find(ASKED, punctuation=True).key
+    key = kept.find(ASKED, SOURCES).key
     assert key is not None
     kept.keep(ACME, key, said)
-    assert kept.find(ASKED, punctuation=True).said == said
+    assert kept.find(ASKED, SOURCES).said == said

@@ -40,7 +40,7 @@ def requests(model_dir: Path) -> list[SegmentRequest]:
 async def recognised(models, requests):
     async def one(request):
         audio_s = len(request.samples) / 16_000
-        return await models.recognizer_replica.submit(request, priority=Priority.BULK, audio_s=audio_s)
+        return await models.recognition.current.stage.submit(request, priority=Priority.BULK, audio_s=audio_s)
 
     return await asyncio.gather(*map(one, requests))
 
@@ -50,7 +50,7 @@ def compared(hypothesis):
 
 
 async def test_law_4_texts_with_the_service_are_those_without_it_also_from_the_cache(models, requests):
-    encoder = models.recognizer_replica.parts[0]
+    encoder = models.recognition.current.stage.parts[0]
     cold = await recognised(models, [*requests, *requests])
     warm = await recognised(models, requests)
     alone = [compared(models.recognizer.recognize([request])[0]) for request in requests]

@@ -36,7 +36,7 @@ def requests(speech) -> list[SegmentRequest]:
 
 async def submit(models, request):
     audio_s = len(request.samples) / 16_000
-    return await models.recognizer_replica.submit(request, priority=Priority.BULK, audio_s=audio_s)
+    return await models.recognition.current.stage.submit(request, priority=Priority.BULK, audio_s=audio_s)
 
 
 async def test_law_4_texts_with_the_service_are_those_without_it_also_from_the_cache(models, requests):
@@ -49,7 +49,7 @@ async def test_law_4_texts_with_the_service_are_those_without_it_also_from_the_c
 
 
 async def test_embeddings_are_those_of_single_segments_to_rounding(models, speech):
-    encoder, engine = models.recognizer_replica.parts[0], models.recognizer.engine
+    encoder, engine = models.recognition.current.stage.parts[0], models.recognizer.engine
     assert encoder.batches
     clips = [speech(100 + seed, to_samples(200 + 900 * seed)) for seed in range(8)]
     encodings = await asyncio.gather(*(encoder.encode(SegmentRequest(clip), priority=Priority.BULK) for clip in clips))

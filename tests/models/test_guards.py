@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.bootstrap.models import warm_up_audio
 from streamscribe.models.guards import is_silent, loop_start
+from streamscribe.models.warm_up import noise
 
 
 @given(st.lists(st.integers(0, 9), max_size=20), st.lists(st.integers(0, 9), min_size=1, max_size=12))
@@ -29,4 +29,4 @@ def test_silence_is_what_is_below_60_decibels():
 
 
 def test_the_warm_up_is_no_silence_of_which_the_decoder_would_see_nothing():
-    assert not is_silent(warm_up_audio())
+    assert not is_silent(noise(16_000))

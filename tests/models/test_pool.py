@@ -10,7 +10,7 @@ from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import InternalError, ModelUnavailable
 from streamscribe.models.fake.recognizer import POISON, FakeRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
-from streamscribe.models.pool import Models, Replica
+from streamscribe.models.pool import Models, Recognition, Replica
 from streamscribe.models.ports import SegmentRequest, VadOptions, VadRequest
 
 
@@ -20,8 +20,9 @@ def models():
     models = Models(
         vad,
         Replica("vad", vad.step, policy=BatchPolicy(), on_step=lambda report: None, warm_up=[lambda: vad.step([])]),
-        recognizer,
-        Replica("recognizer", recognizer.recognize, policy=BatchPolicy(), on_step=lambda report: None),
+        Recognition(
+            recognizer, Replica("recognizer", recognizer.recognize, policy=BatchPolicy(), on_step=lambda report: None)
+        ),
     )
     yield models
     models.close()
@@ -51,7 +52,7 @@ async def test_many_streams_are_heard_side_by_side_and_a_poisoned_segment_fails_
             request = VadRequest(state, samples[start : start + 1600], last=start + 1600 >= len(samples))
             told = await models.vad_replica.submit(request, priority=Priority.NORMAL, audio_s=0.1, exclusive=id(state))
             events += told.events
-        heard = await models.recognizer_replica.submit(
+        heard = await models.recognition.current.stage.submit(
             SegmentRequest(samples), priority=Priority.URGENT, audio_s=len(samples) / 16_000
         )
         return [event.at for event in events], heard.text
@@ -73,8 +74,10 @@ async def test_a_model_that_hangs_makes_them_unready_fails_who_waits_and_recover
     models = Models(
         vad,
         Replica("vad", vad.step, policy=BatchPolicy(), on_step=lambda report: None),
-        recognizer,
-        Replica("recognizer", step, policy=BatchPolicy(), on_step=lambda report: None, step_timeout_s=0.01),
+        Recognition(
+            recognizer,
+            Replica("recognizer", step, policy=BatchPolicy(), on_step=lambda report: None, step_timeout_s=0.01),
+        ),
     )
     assert models.outage() is None
     models.start()
@@ -82,7 +85,7 @@ async def test_a_model_that_hangs_makes_them_unready_fails_who_waits_and_recover
     watch = asyncio.create_task(models.watch())
     request = SegmentRequest(np.zeros(1600, np.float32))
     with pytest.raises(ModelUnavailable, match="recognizer does not answer"):
-        await models.recognizer_replica.submit(request, priority=Priority.URGENT, audio_s=0.1)
+        await models.recognition.current.stage.submit(request, priority=Priority.URGENT, audio_s=0.1)
     assert not models.ready
     assert isinstance(models.outage(), ModelUnavailable)
     assert models.vad_replica.ready

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -37,7 +37,7 @@ from streamscribe.core.tokens import Mark, Token
 from streamscribe.models.fake.recognizer import FakeRecognizer
 from streamscribe.models.fake.streaming import FakeStreamingRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
-from streamscribe.models.pool import FirstPass, Models, Punctuation
+from streamscribe.models.pool import FirstPass, Models, Punctuation, Recognition
 from streamscribe.models.ports import (
     ChunkRequest,
     Heard,
@@ -104,7 +104,7 @@ def fake_models(
     vad_replica: Replica[VadRequest, Heard] = Replica(
         "vad", vad.step, policy=BatchPolicy(max_batch_size=64, wait_ms=1), on_step=lambda report: None
     )
-    return Models(vad, vad_replica, recognizer, replica_of(recognizer, policy))
+    return Models(vad, vad_replica, Recognition(recognizer, replica_of(recognizer, policy)))
 
 
 class HeardStreams(FakeStreamingRecognizer):
@@ -172,7 +172,8 @@ def two_pass_models(
             "punctuation", punctuator.punctuate, policy=BatchPolicy(), on_step=lambda report: None
         )
         punctuation = Punctuation(punctuator, marks)
-    return replace(fake_models(recognizer), first_pass=FirstPass(streams, replica), punctuation=punctuation)
+    rest = fake_models(recognizer)
+    return Models(rest.vad, rest.vad_replica, rest.recognition.current, FirstPass(streams, replica), punctuation)
 
 
 class HeardRecognizer(FakeRecognizer):
@@ -297,7 +298,7 @@ class Rig:
         """Returns when all that was asked of the recogniser until now, drafts too, is answered and told."""
         await asyncio.sleep(0)
         nothing = SegmentRequest(np.zeros(0, np.float32))
-        await self.models.recognizer_replica.submit(nothing, priority=Priority.LOW, audio_s=0)
+        await self.models.recognition.current.stage.submit(nothing, priority=Priority.LOW, audio_s=0)
         await asyncio.sleep(0)
 
     async def over(self, name: str) -> WorkerEvent:

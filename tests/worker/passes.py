@@ -16,13 +16,14 @@ async def play(worker: Rig, name: str, audio: bytes, options: SessionOptions, po
     """A session of a live client: the next packet is sent when the chunks of the last one are answered and told."""
     first_pass = worker.models.first_pass
     assert first_pass is not None
+    first = first_pass.current
     await worker.open(name, options, policy)
     for at in range(0, len(audio), 3200):
         await worker.send(name, audio[at : at + 3200])
         await worker.heard(name)
         for _ in range(3):
             await asyncio.sleep(0)
-            while first_pass.replica.inflight:
+            while first.replica.inflight:
                 await asyncio.sleep(0)
     await worker.end(name)
     await worker.over(name)

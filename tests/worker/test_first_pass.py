@@ -159,7 +159,7 @@ async def test_a_first_pass_that_fails_leaves_the_text_to_the_second() -> None:
         assert type(failed.error) is InternalError
         assert worker.observer.of("segment_failed") == [("default",)]
         assert worker.models.first_pass is not None
-        assert worker.models.first_pass.replica.population == 0
+        assert worker.models.first_pass.current.replica.population == 0
 
 
 async def test_law_8_a_poisoned_chunk_harms_no_other_session_in_its_step() -> None:

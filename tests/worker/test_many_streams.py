@@ -74,7 +74,7 @@ class Platform:
             ledger.check_integrity()
         assert len(self.hub) == 0
         assert self.models.first_pass is not None
-        recognizer = self.models.first_pass.recognizer
+        recognizer = self.models.first_pass.current.recognizer
         if isinstance(recognizer, HeardStreams):
             recognizer.chunks.clear()
         kinds = (type(recognizer.open(recognizer.chunk_choices_ms[0])), type(self.models.vad.open(VadOptions())))

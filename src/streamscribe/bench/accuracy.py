@@ -126,7 +126,7 @@ async def _by_rest(client: httpx.AsyncClient, utterance: Utterance) -> str:
 async def _through_engine(corpus: Sequence[Utterance], settings: ModelSettings) -> _Heard:
     from streamscribe.bootstrap.models import load_models
 
-    recognizer = load_models(settings).recognizer
+    recognizer = load_models(settings).recognition.current.recognizer
 
     async def recognise(utterance: Utterance) -> str:
         samples = np.frombuffer(await _pcm(utterance), "<i2").astype(np.float32) / np.float32(32768)

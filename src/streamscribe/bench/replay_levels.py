@@ -21,6 +21,7 @@ AT_ONCE = 5
 LOADS = 10
 """Requests that load a model each; more would tell the same."""
 STORE_BYTES = 1 << 30
+_SOURCES = Sources(("replay",), None)
 TTL_S = 3600.0
 
 
@@ -77,13 +78,12 @@ def _remembering(recognise: Recognise) -> Recognise:
         MemoryBlobs(max_bytes=STORE_BYTES),
         CacheKeys(SECRET),
         Fingerprints(SECRET),
-        Sources(("replay",), None),
         ttl_s=TTL_S,
         tally=Tally(),
     )
 
     async def recall(request: SegmentRequest) -> str:
-        found = await asyncio.to_thread(transcripts.find, request, punctuation=False)
+        found = await asyncio.to_thread(transcripts.find, request, _SOURCES)
         if found.said is not None:
             return found.said.heard.text
         text = await recognise(request)

@@ -65,7 +65,7 @@ async def _measure(settings: Settings, voices: Sequence[Pcm], rounds: int) -> di
         await asyncio.to_thread(parts.models.wait_ready)
         if parts.models.first_pass is None:
             raise AssertionError("the profile has no first pass")
-        recognizer = parts.models.first_pass.recognizer
+        recognizer = parts.models.first_pass.current.recognizer
         for _ in range(rounds):
             took_s, finals = await _stack(parts, voices)
             stacks_s.append(took_s)

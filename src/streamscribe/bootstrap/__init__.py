@@ -13,9 +13,7 @@ from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.models import load_models
-from streamscribe.bootstrap.weights import sources_of
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.cache.transcripts import Transcripts
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
@@ -30,7 +28,7 @@ from streamscribe.models.pool import Models
 from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import ModelSettings, Settings
+from streamscribe.settings import Settings
 from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
@@ -69,13 +67,12 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     models = await asyncio.to_thread(
         load_models, settings.model, _both(metrics.step_done, load.step_done), caches=caches, registry=metrics.registry
     )
-    transcripts = await asyncio.to_thread(_transcripts, caches, settings.model, models)
     load.outage = models.outage
     _watch_load(metrics, models, load)
     text = TextPipeline()
     bus = MemoryBus(settings.limits.max_backlog_s)
     hub = Hub(bus, settings.limits, metrics, load)
-    worker = Worker(bus, models, text, settings.worker, metrics, transcripts)
+    worker = Worker(bus, models, text, settings.worker, metrics, caches.open_transcripts())
     decoders = DecoderPool(DecodeLimits.from_settings(settings.limits), max_children=settings.limits.max_files)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, caches.levels.close)
@@ -102,11 +99,6 @@ def _both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Call
         second(fact)
 
     return tell
-
-
-def _transcripts(caches: Caches, settings: ModelSettings, models: Models) -> Transcripts | None:
-    """Where answers are kept, and only there, the models' sums are needed."""
-    return None if caches.transcripts is None else caches.transcripts_of(sources_of(settings, models))
 
 
 def _watch_load(metrics: Metrics, models: Models, load: LoadControl) -> None:

@@ -14,7 +14,7 @@ from streamscribe.cache.secret import cache_secret
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.cache.tally import Tally
 from streamscribe.cache.tiers import TieredBlobs
-from streamscribe.cache.transcripts import Sources, Transcripts
+from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.ports import BlobStore
 from streamscribe.settings import CacheSettings, SettingsError
@@ -42,7 +42,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What one process keeps. `features` is None where none are; `transcripts_of` gives the transcripts."""
+    """What one process keeps. `features` is None where none are."""
 
     keys: CacheKeys
     fingerprints: Fingerprints
@@ -52,13 +52,12 @@ class Caches:
     transcripts: Kept | None
     transcript_tally: Tally
 
-    def transcripts_of(self, sources: Sources) -> Transcripts | None:
-        """The transcripts of models, once these are known; None where none are kept."""
-        kept = self.transcripts
+    def open_transcripts(self) -> Transcripts | None:
+        """None where none are kept."""
+        kept, tally = self.transcripts, self.transcript_tally
         if kept is None:
             return None
-        tally = self.transcript_tally
-        return Transcripts(kept.store, self.keys, self.fingerprints, sources, ttl_s=kept.ttl_s, tally=tally)
+        return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, tally=tally)
 
 
 def open_caches(settings: CacheSettings) -> Caches:

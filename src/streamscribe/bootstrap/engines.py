@@ -25,20 +25,8 @@ def engines_of(settings: ModelSettings) -> Engines:
 
     Raises ModelUnavailable where a file is missing or another one, and SettingsError for a folder of no known model.
     """
-    for model_id in settings.folders:
-        if model_id not in _KNOWN:
-            listed = ", ".join(sorted(_KNOWN))
-            raise SettingsError(f"setting model.folders.{model_id}: there is no such model; there are: {listed}")
-    if settings.profile == "fake":
-        return _fake(settings)
-    return _Loader(settings).whisper() if settings.profile == "whisper" else _Loader(settings).funasr()
-
-
-def _fake(settings: ModelSettings) -> Engines:
-    from streamscribe.models.fake.recognizer import FakeRecognizer
-    from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
-
-    return Engines(FakeVoiceActivityDetector(), FakeRecognizer(cost_ms=settings.fake_cost_ms))
+    loader = EngineLoader(settings)
+    return Engines(loader.vad(), loader.recognizer(), loader.streaming(), loader.punctuator())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +64,12 @@ UNMEASURED_TAIL_PADDING_MS = 300
 """For a model without an entry in the catalogue: as much as any entry has, for too much costs some time of a step, and
 too little a last word."""
 
+VAD_ID = "fsmn-vad"
 _WHISPER = "whisper-base"
 _AUTO_MODEL = "funasr"
 """What AutoModel loads has no entry in the catalogue, and so no other id."""
 _KNOWN = frozenset(
-    {"fsmn-vad", _WHISPER, _AUTO_MODEL, *(model_id for names in _NAMES.values() for model_id in astuple(names))}
+    {VAD_ID, _WHISPER, _AUTO_MODEL, *(model_id for names in _NAMES.values() for model_id in astuple(names))}
 )
 """The models that may be taken from a folder of the user's."""
 
@@ -100,55 +89,85 @@ def writes_continuously(settings: ModelSettings) -> bool:
     return settings.profile in _NAMES and settings.second_pass == "nano"
 
 
+def streaming_id(settings: ModelSettings) -> str | None:
+    """The catalogue's id of what recognises streams; None where nothing does."""
+    if settings.profile not in _NAMES:
+        return None
+    names = _NAMES[settings.profile]
+    return names.streaming_torch if settings.engine == "torch" else names.streaming
+
+
 def punctuator_id(settings: ModelSettings) -> str | None:
     """The catalogue's id of what punctuates; None where nothing does."""
     return _NAMES[settings.profile].punctuation if settings.profile in _NAMES else None
 
 
-class _Loader:
-    """Opens model files and builds the engines that read them."""
+class EngineLoader:
+    """Opens the model files of a profile and builds the engines that read them, each by itself.
+
+    The methods raise ModelUnavailable where a file is missing or another one.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
+        """Raises SettingsError for a folder of no known model."""
+        for model_id in settings.folders:
+            if model_id not in _KNOWN:
+                listed = ", ".join(sorted(_KNOWN))
+                raise SettingsError(f"setting model.folders.{model_id}: there is no such model; there are: {listed}")
         self._settings = settings
         self._threads = settings.threads or (1 if settings.profile == "tiny" else os.cpu_count() or 1)
+        self._names = _NAMES.get(settings.profile)
 
-    def whisper(self) -> Engines:
-        """FSMN-VAD and Whisper."""
+    def vad(self) -> VoiceActivityDetector:
+        """FSMN-VAD."""
+        if self._settings.profile == "fake":
+            from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
+
+            return FakeVoiceActivityDetector()
+        from streamscribe.models.fsmn_vad.detector import FsmnVad
+
+        return FsmnVad(self._files(VAD_ID))
+
+    def recognizer(self) -> SegmentRecognizer:
+        """Whisper, or the second pass."""
+        if self._names is not None:
+            return self._second_pass(self._names)
+        if self._settings.profile == "fake":
+            from streamscribe.models.fake.recognizer import FakeRecognizer
+
+            return FakeRecognizer(cost_ms=self._settings.fake_cost_ms)
         from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
         from streamscribe.models.whisper.model import WhisperModel
 
         whisper = WhisperModel(self._files(_WHISPER), threads=self._threads, compute_type=self._settings.compute_type)
-        return Engines(self._vad(), EncoderDecoderRecognizer(whisper, tail_padding_ms=_tail_padding_ms(_WHISPER)))
+        return EncoderDecoderRecognizer(whisper, tail_padding_ms=_tail_padding_ms(_WHISPER))
 
-    def funasr(self) -> Engines:
-        """FSMN-VAD, a streaming Paraformer, a second pass and CT-Transformer."""
-        from streamscribe.models.ct_transformer import OnnxPunctuator
-
-        names = _NAMES[self._settings.profile]
-        punctuator = OnnxPunctuator(self._files(names.punctuation), threads=self._threads)
-        return Engines(self._vad(), self._second_pass(names), self._first_pass(names), punctuator)
-
-    def _vad(self) -> VoiceActivityDetector:
-        from streamscribe.models.fsmn_vad.detector import FsmnVad
-
-        return FsmnVad(self._files("fsmn-vad"))
-
-    def _first_pass(self, names: _Names) -> StreamingRecognizer:
+    def streaming(self) -> StreamingRecognizer | None:
+        """A streaming Paraformer, in the profiles that have a first pass."""
+        model_id = streaming_id(self._settings)
+        if model_id is None:
+            return None
+        tail_padding_ms = _tail_padding_ms(model_id)
         if self._settings.engine == "torch":
             _need_extra("funasr", "model.engine torch")
             from streamscribe.models.funasr_torch.streaming import TorchStreamingParaformer
 
+            device = self._settings.device
             return TorchStreamingParaformer(
-                self._files(names.streaming_torch),
-                device=self._settings.device,
-                threads=self._threads,
-                tail_padding_ms=_tail_padding_ms(names.streaming_torch),
+                self._files(model_id), device=device, threads=self._threads, tail_padding_ms=tail_padding_ms
             )
         from streamscribe.models.paraformer.streaming_onnx import OnnxStreamingParaformer
 
-        return OnnxStreamingParaformer(
-            self._files(names.streaming), threads=self._threads, tail_padding_ms=_tail_padding_ms(names.streaming)
-        )
+        return OnnxStreamingParaformer(self._files(model_id), threads=self._threads, tail_padding_ms=tail_padding_ms)
+
+    def punctuator(self) -> Punctuator | None:
+        """CT-Transformer, in the profiles whose texts come without marks."""
+        model_id = punctuator_id(self._settings)
+        if model_id is None:
+            return None
+        from streamscribe.models.ct_transformer import OnnxPunctuator
+
+        return OnnxPunctuator(self._files(model_id), threads=self._threads)
 
     def _second_pass(self, names: _Names) -> SegmentRecognizer:
         match self._settings.second_pass:

@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import cast
 
-from prometheus_client import CollectorRegistry
-
 from streamscribe.bootstrap.caches import Caches
-from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.encoder.recognition import EncodedRecognition, LanguageModelStage
 from streamscribe.encoder.service import EncoderService
-from streamscribe.models.ports import DecodeRequest, Embedding, EncoderDecoder
+from streamscribe.models.ports import Embedding, EncoderDecoder
 from streamscribe.models.replica import Replica, StepReport
+from streamscribe.models.warm_up import decoder_runs
 from streamscribe.observe.encoder_metrics import EncoderMetrics
 
 _LANGUAGE_MODEL = "language-model"
@@ -34,18 +32,16 @@ def encoded_recognition(
     weights: str,
     policy: BatchPolicy,
     caches: Caches,
-    registry: CollectorRegistry,
+    metrics: EncoderMetrics,
     hooks: Hooks,
     continuous: bool,
 ) -> EncodedRecognition:
-    """The stage, with metrics in `registry`; runs the encoder a few times to see that it may batch.
+    """The stage, which tells `metrics` what it does; runs the encoder a few times to see that it may batch.
 
     `continuous` says that the engine is Fun-ASR-Nano, whose language model takes in requests while it writes others.
     Its door keeps the bounds of `policy`; behind it no queue refuses anything.
     """
     inside = replace(policy, max_waiting_s=inf, max_inflight=2 * policy.max_inflight)
-    metrics = EncoderMetrics(registry)
-    metrics.cache_watched(caches.embeddings.stats)
     encoder = EncoderService(
         engine,
         weights=weights,
@@ -72,7 +68,7 @@ def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample:
         policy=policy,
         on_step=hooks.on_step,
         on_error=hooks.on_error,
-        warm_up=[lambda: _warm_up(engine, sample)],
+        warm_up=decoder_runs(engine, sample, policy),
         step_timeout_s=hooks.step_timeout_s,
     )
 
@@ -89,7 +85,3 @@ def _continuous(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks) -> La
         on_error=hooks.on_error,
         step_timeout_s=hooks.step_timeout_s,
     )
-
-
-def _warm_up(engine: EncoderDecoder, embedding: Embedding) -> None:
-    engine.decode([DecodeRequest(embedding, SAMPLE_RATE, draft=True)])  # after a draft, a final is as quick as later

@@ -2,10 +2,7 @@
 
 import hashlib
 
-from streamscribe.bootstrap.engines import punctuator_id, recognizer_id
-from streamscribe.cache.transcripts import Sources
 from streamscribe.core.cachekey import encode
-from streamscribe.models.pool import Models
 from streamscribe.models.registry import catalogue
 from streamscribe.settings import ModelSettings
 
@@ -24,12 +21,3 @@ def weights_digest(settings: ModelSettings, model_id: str) -> str:
         entry = catalogue().get(model_id)
         sums = {} if entry is None else {pin.name: pin.sha256 for pin in entry.files}
     return hashlib.sha256(encode(*(field for pair in sorted(sums.items()) for field in pair))).hexdigest()
-
-
-def sources_of(settings: ModelSettings, models: Models) -> Sources:
-    """Who answers, for the keys of transcripts. Blocks while folders of the user's are read."""
-    id_ = punctuator_id(settings)
-    punctuator = None
-    if models.punctuation is not None and id_ is not None:
-        punctuator = (weights_digest(settings, id_), *models.punctuation.punctuator.identity)
-    return Sources((weights_digest(settings, recognizer_id(settings)), *models.recognizer.identity), punctuator)

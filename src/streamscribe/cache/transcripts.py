@@ -42,7 +42,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What answers depend on besides the request: who recognises, and who punctuates, if anybody does.
+    """What answers depend on besides the request: who recognises, and who punctuates, if anybody is to.
 
     The identities hold the sums of the weights.
     """
@@ -63,7 +63,6 @@ class Transcripts:
         blobs: BlobStore,
         keys: CacheKeys,
         fingerprints: Fingerprints,
-        sources: Sources,
         *,
         ttl_s: float,
         tally: Tally,
@@ -72,14 +71,13 @@ class Transcripts:
         self._blobs = blobs
         self._keys = keys
         self._fingerprints = fingerprints
-        self._sources = sources
         self._ttl_s = ttl_s
 
-    def find(self, request: SegmentRequest, *, punctuation: bool) -> Found:
-        """What models said of an equal segment that was asked about alike. Raises BadRequest for NaN in the audio."""
+    def find(self, request: SegmentRequest, sources: Sources) -> Found:
+        """What these models said of an equal segment that was asked about alike. Raises BadRequest for NaN in it."""
         if request.draft or not request.store:
             return Found()
-        key = self._key(request, self._sources.punctuator if punctuation else None)
+        key = self._key(request, sources)
         said = self._read(key)
         self._tally.count(hit=said is not None)
         return Found(key, said)
@@ -99,7 +97,7 @@ class Transcripts:
                 self._blobs.remove(key)
             return None
 
-    def _key(self, request: SegmentRequest, punctuator: Identity | None) -> CacheKey:
+    def _key(self, request: SegmentRequest, sources: Sources) -> CacheKey:
         fields = (
             _SCHEMA,
             __version__,
@@ -109,8 +107,8 @@ class Transcripts:
             request.task.value,
             request.words,
             request.itn,
-            *_listed(self._sources.recognizer),
-            *_listed(punctuator),
+            *_listed(sources.recognizer),
+            *_listed(sources.punctuator),
             len(request.hotwords),
             *(field for hotword in request.hotwords for field in (hotword.phrase, float(hotword.weight).hex())),
         )

@@ -3,7 +3,8 @@
 import numpy as np
 
 from streamscribe.core.audio import to_samples
-from streamscribe.models.ports import AudioEncoder, Embedding, Samples
+from streamscribe.models.ports import AudioEncoder, Embedding
+from streamscribe.models.warm_up import SHORT, noise
 
 TOLERANCE = 1e-4
 """Relative to the largest value. float32 rounds to 1e-6 of it, and half precision to 1e-3, which texts notice."""
@@ -12,17 +13,12 @@ _LENGTHS_MS = (1000, 2300, 2300)
 """One that is padded, and two that even an encoder of equal lengths only takes together."""
 
 
-def a_second_of_noise() -> Samples:
-    """What no engine takes for silence."""
-    return np.random.default_rng(0).normal(0, 0.1, to_samples(1000)).astype(np.float32)
-
-
 def batch_difference(encoder: AudioEncoder) -> tuple[float, Embedding]:
     """How far a batch's embeddings lie from single ones at most, and the embedding of a second of noise.
 
     Infinite where they differ in shape or are no numbers.
     """
-    noises = [np.resize(a_second_of_noise(), to_samples(length)) for length in _LENGTHS_MS]
+    noises = [np.resize(noise(SHORT), to_samples(length)) for length in _LENGTHS_MS]
     inputs = [encoder.features(noise) for noise in noises]
     alone = [encoder.encode([one])[0] for one in inputs]
     together = encoder.encode(inputs)

@@ -21,10 +21,11 @@ from streamscribe.core.errors import AudioTooLong, InternalError, ModelUnavailab
 from streamscribe.encoder.encoding import EncodedStep, EncoderObserver, Encoding, FeatureStore, Lookup
 from streamscribe.encoder.flight import Caller, Flight, Flights
 from streamscribe.encoder.front import FrontThreads
-from streamscribe.encoder.parity import TOLERANCE, a_second_of_noise, batch_difference
+from streamscribe.encoder.parity import TOLERANCE, batch_difference
 from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest, Window
 from streamscribe.models.replica import Replica, StepReport
+from streamscribe.models.warm_up import encoder_runs
 from streamscribe.observe.logs import get_logger
 
 FRONT_THREADS = 2
@@ -94,7 +95,7 @@ class EncoderService:
             policy=policy,
             on_step=self._stepped,
             on_error=on_error,
-            warm_up=[self._warm_up],
+            warm_up=encoder_runs(encoder, policy),
             step_timeout_s=step_timeout_s,
         )
         """The thread that owns the encoder."""
@@ -288,10 +289,6 @@ class EncoderService:
     def _cost_s(self, caller: Caller) -> float:
         """About what encoding it would take, by what was encoded until now."""
         return self._encode_s / self._encoded_s * caller.num_samples / SAMPLE_RATE if self._encoded_s else 0.0
-
-    def _warm_up(self) -> None:
-        """In the encoder's own thread."""
-        self._encoder.encode([self._encoder.features(a_second_of_noise())])
 
     def _step(self, batch: Sequence[EncoderInput]) -> list[Embedding]:
         self._forwards += 1

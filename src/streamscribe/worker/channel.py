@@ -55,9 +55,9 @@ def endpoint_rules(options: SessionOptions, tools: StreamTools) -> EndpointRules
     A segment is given so much of what follows it as the model was measured to need. All lie on the grid of frames, and
     so do segments, whose frames are those of the session then.
     """
-    settings, wished = tools.settings, options.endpoint
-    preroll, tail = _on_grid(settings.preroll_ms), _on_grid(tools.models.recognizer.tail_padding_ms)
-    longest = tools.models.recognizer.max_samples - preroll - tail
+    settings, wished, recognizer = tools.settings, options.endpoint, tools.models.recognition.current.recognizer
+    preroll, tail = _on_grid(settings.preroll_ms), _on_grid(recognizer.tail_padding_ms)
+    longest = recognizer.max_samples - preroll - tail
     max_segment = min(to_samples(wished.max_segment_ms or settings.max_segment_ms), longest)
     min_speech_ms = settings.min_speech_ms if wished.min_speech_ms is None else wished.min_speech_ms
     return EndpointRules(

@@ -22,7 +22,7 @@ PENDING_STEPS = 3
 
 def line_of_finals(options: SessionOptions, tools: StreamTools) -> Line:
     """Where the last finals of a session wait: a few of a live one, of a file what fills the model's steps."""
-    most, policy = tools.settings.max_pending_finals, tools.models.recognizer_replica.policy
+    most, policy = tools.settings.max_pending_finals, tools.models.recognition.current.stage.policy
     if options.live:
         return Line(most)
     return Line(max(most, PENDING_STEPS * policy.max_batch_size), PENDING_STEPS * policy.max_batch_s)
@@ -91,7 +91,7 @@ class Finals:
 
     def _fills_steps(self) -> bool:
         """Whether what has gathered is enough, were all as long as the longest."""
-        policy, count = self._tools.models.recognizer_replica.policy, len(self._gathered)
+        policy, count = self._tools.models.recognition.current.stage.policy, len(self._gathered)
         padded_s = count * max(one.place.audio_s for one in self._gathered)
         return count >= GATHERED_STEPS * policy.max_batch_size or padded_s >= GATHERED_STEPS * policy.max_batch_s
 
@@ -104,23 +104,24 @@ class Finals:
             raise
         if segment.first_final is not None:
             await segment.first_final
+        segment.models.give_back()
         self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
 
     async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
-        found = await self._tools.recall.find(request, punctuation=self._options.punctuation)
+        found = await self._tools.recall.find(segment.models, request, punctuation=self._options.punctuation)
         if found.said is not None:
             return await self._finisher.finish(segment, end, found.said.heard, found.said.marks)
-        heard = await self._hear(request)
-        marks = await self._finisher.marks(heard)
+        heard = await self._hear(segment, request)
+        marks = await self._finisher.marks(segment, heard)
         if found.key is not None and marks is not None:
             self._tools.recall.keep(request.tenant_id, found.key, Said(heard, marks))
         return await self._finisher.finish(segment, end, heard, marks or ())
 
-    async def _hear(self, request: SegmentRequest) -> Hypothesis:
+    async def _hear(self, segment: Segment, request: SegmentRequest) -> Hypothesis:
         began_s = self._loop.time()
         audio_s = seconds(len(request.samples))
         heard = await submit_patiently(
-            self._tools.models.recognizer_replica,
+            segment.models.recognition.stage,
             request,
             priority=final_priority(self._options),
             audio_s=audio_s,

@@ -39,12 +39,12 @@ class Finisher:
             )
         return self._tools.text.draft(text, language, self._compiled)
 
-    async def marks(self, heard: Hypothesis) -> tuple[Mark, ...] | None:
+    async def marks(self, segment: Segment, heard: Hypothesis) -> tuple[Mark, ...] | None:
         """The punctuation that a model finds, none where no model is to; None where it fails, which its replica tells.
 
         The words are known all the same.
         """
-        punctuation = self._tools.models.punctuation
+        punctuation = segment.models.punctuation
         if punctuation is None or not heard.text or heard.punctuated or not self._options.punctuation:
             return ()
         try:

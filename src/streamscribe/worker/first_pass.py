@@ -50,6 +50,7 @@ class _Run:
     """One segment's stream. `fed` is its first frame that no chunk has yet, `safe` the sample before any cut."""
 
     segment: Segment
+    engine: Engine
     state: object
     chunk_frames: int
     fed: int
@@ -82,7 +83,6 @@ class FirstPass:
     def __init__(
         self,
         options: SessionOptions,
-        engine: Engine,
         tools: StreamTools,
         tasks: asyncio.TaskGroup,
         teller: Teller,
@@ -90,7 +90,6 @@ class FirstPass:
         line: Line,
     ) -> None:
         self._options = options
-        self._engine = engine
         self._tools = tools
         self._tasks = tasks
         self._teller = teller
@@ -98,15 +97,18 @@ class FirstPass:
         self._line = line
         self._is_last = options.mode.last_pass == 1
         self._loop = asyncio.get_running_loop()
-        self._tail = to_samples(engine.recognizer.tail_padding_ms)
         self._open: dict[Segment, _Run] = {}
 
     def opened(self, segment: Segment) -> None:
         """Opens the segment's stream."""
-        length_ms = self._chunk_ms()
+        engine = segment.models.first_pass
+        if engine is None:
+            raise AssertionError("this pass is of sessions whose models have one")
+        length_ms = self._chunk_ms(engine)
         run = _Run(
             segment,
-            self._engine.recognizer.open(length_ms),
+            engine,
+            engine.recognizer.open(length_ms),
             chunk_frames=to_samples(length_ms) // FRAME_SHIFT_SAMPLES,
             fed=frame_at(segment.audio_start),
             safe=segment.safe,
@@ -137,11 +139,11 @@ class FirstPass:
     def caught_up(self) -> None:
         """Nothing waits for company here."""
 
-    def _chunk_ms(self) -> int:
+    def _chunk_ms(self, engine: Engine) -> int:
         options, adaptive = self._options, self._tools.chunk
         if options.latency is Latency.ADAPTIVE and options.chunk_ms is None and adaptive is not None:
-            return adaptive.chunk_ms(self._engine.replica.lag_s, self._loop.time())
-        return chunk_ms(self._engine.recognizer.chunk_choices_ms, options.latency, options.chunk_ms)
+            return adaptive.chunk_ms(engine.replica.lag_s, self._loop.time())
+        return chunk_ms(engine.recognizer.chunk_choices_ms, options.latency, options.chunk_ms)
 
     def _next(self, run: _Run) -> Frames:
         first, run.fed = run.fed, run.fed + run.chunk_frames
@@ -150,7 +152,8 @@ class FirstPass:
     async def _rest(self, run: _Run, closed: SegmentClosed) -> Frames:
         """The frames up to the end of the segment's audio and of the padding: of what follows it, else of silence."""
         track = run.segment.track
-        last = frame_count(max(closed.audio_end, closed.end + self._tail))
+        tail = to_samples(run.engine.recognizer.tail_padding_ms)
+        last = frame_count(max(closed.audio_end, closed.end + tail))
         known = track.cut_frames(run.fed, min(last, track.known_frames))
         missing = last - max(run.fed, track.known_frames)
         if closed.empty or missing <= 0:
@@ -159,7 +162,7 @@ class FirstPass:
 
     async def _recognise(self, run: _Run) -> None:
         """Takes a segment's chunks one after the other, to its final."""
-        replica = self._engine.replica
+        replica = run.engine.replica
         replica.population += 1
         failed = False
         end = None
@@ -182,8 +185,10 @@ class FirstPass:
         final = NOBODY_SPOKE
         if not failed and not end.closed.empty:
             heard = self._heard(run, end.closed)
-            marks = await self._finisher.marks(heard)
+            marks = await self._finisher.marks(run.segment, heard)
             final = await self._finisher.finish(run.segment, end.closed.end, heard, marks or ())
+        if self._is_last:
+            run.segment.models.give_back()
         told = None if failed else partial(self._teller.final, run.segment, 1, final, end.closed.end)
         self._line.ready(end.place, partial(_conclude, run.segment, told))
 
@@ -191,11 +196,11 @@ class FirstPass:
         last = chunk.end is not None
         request = ChunkRequest(run.state, chunk.frames, last)
         tokens = await submit_patiently(
-            self._engine.replica,
+            run.engine.replica,
             request,
             priority=(final_priority if last else audio_priority)(self._options),
             audio_s=seconds(len(chunk.frames) * FRAME_SHIFT_SAMPLES),
-            group=self._engine.recognizer.group(request),
+            group=run.engine.recognizer.group(request),
             exclusive=run.key,
         )
         run.take(tokens)

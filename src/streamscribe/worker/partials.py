@@ -113,7 +113,7 @@ class Drafts:
         samples = track.cut(start, end)
         words = 2 * len(samples) > self._window  # a place to cut will be needed soon
         try:
-            hypothesis = await self._tools.models.recognizer_replica.submit(
+            hypothesis = await segment.models.recognition.stage.submit(
                 segment.draft_request(samples, self._options, words=words),
                 priority=Priority.LOW,
                 audio_s=seconds(len(samples)),

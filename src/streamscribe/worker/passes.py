@@ -47,14 +47,14 @@ def passes_of(
 
     Where a model recognises streams, its text is the first pass; else what is shown early are drafts of the finals.
     """
-    options, engine = opened.options, tools.models.first_pass
+    options = opened.options
     finisher = Finisher(opened, tools)
     finals = Finals(options, tools, tasks, teller, finisher, last)
     if options.mode is Mode.OFFLINE:
         return (finals,)
-    if engine is None:
+    if tools.models.first_pass is None:
         return (Drafts(options, tools, tasks, teller, finisher), finals)
     if options.mode is Mode.ONLINE:
-        return (FirstPass(options, engine, tools, tasks, teller, finisher, last),)
+        return (FirstPass(options, tools, tasks, teller, finisher, last),)
     first = Line(tools.settings.max_pending_finals)
-    return (FirstPass(options, engine, tools, tasks, teller, finisher, first), finals)
+    return (FirstPass(options, tools, tasks, teller, finisher, first), finals)

@@ -3,9 +3,10 @@
 import asyncio
 from concurrent.futures import Executor
 
-from streamscribe.cache.transcripts import Found, Said, Transcripts
+from streamscribe.cache.transcripts import Found, Said, Sources, Transcripts
 from streamscribe.core.cachekey import CacheKey
 from streamscribe.core.ids import TenantId
+from streamscribe.models.pool import Lease
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.observe.logs import get_logger
 from streamscribe.worker.observer import WorkerObserver
@@ -31,14 +32,14 @@ class Recall:
         self._observer = observer
         self._keeping: set[asyncio.Future[bool]] = set()
 
-    async def find(self, request: SegmentRequest, *, punctuation: bool) -> Found:
-        """What models said before, and the key to keep an answer under."""
+    async def find(self, models: Lease, request: SegmentRequest, *, punctuation: bool) -> Found:
+        """What these models said before, and the key to keep an answer under."""
         transcripts = self._transcripts
         if transcripts is None or not request.store:
             return Found()
-        look = asyncio.get_running_loop().run_in_executor(
-            self._executor, lambda: transcripts.find(request, punctuation=punctuation)
-        )
+        marks = models.punctuation.source if punctuation and models.punctuation else None
+        sources = Sources(models.recognition.source(request), marks)
+        look = asyncio.get_running_loop().run_in_executor(self._executor, transcripts.find, request, sources)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 found = await look

@@ -9,6 +9,7 @@ from typing import NoReturn
 from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.ids import SessionId
+from streamscribe.core.integrity import ensure
 from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.records import (
     AudioChunk,
@@ -69,7 +70,7 @@ class Worker:
         self._transcripts = transcripts
         self._budget = DraftBudget(settings.partial_interval_ms / 1000)
         engine = models.first_pass
-        self._chunk = None if engine is None else AdaptiveChunk(engine.recognizer.chunk_choices_ms)
+        self._chunk = None if engine is None else AdaptiveChunk(engine.current.recognizer.chunk_choices_ms)
         self._sessions: dict[SessionId, _Owned] = {}
 
     @property
@@ -107,6 +108,10 @@ class Worker:
         for owned in self._sessions.values():
             if owned.stream is not None:
                 owned.stream.check_integrity()
+        held = sum(owned.stream.leases for owned in self._sessions.values() if owned.stream is not None)
+        for slot in self._models.slots:
+            slot.check_integrity()
+            ensure(slot.leases == held, "each lease of a model is held by a segment")
 
     def _accept(self, record: Record, tasks: asyncio.TaskGroup, tools: StreamTools) -> None:
         owned = self._sessions.get(record.session_id)
@@ -133,6 +138,8 @@ class Worker:
             self._tell(owned, Failed(owned.opened.session_id, _typed(owned.opened, error)))
             clear_frames(error.__traceback__)
         finally:  # with the frames, what else would hold the session's audio in cycles until the next collection
+            if owned.stream is not None:
+                owned.stream.close()
             owned.stream = owned.task = None
             self._forget(owned)
 
@@ -162,8 +169,7 @@ class Worker:
 
     def _count(self) -> None:
         """A model step waits for others only while there are others."""
-        self._models.vad_replica.population = len(self._sessions)
-        self._models.recognizer_replica.population = len(self._sessions)
+        self._models.population = len(self._sessions)
 
 
 def _typed(opened: SessionOpened, error: BaseException) -> StreamScribeError:

@@ -16,7 +16,7 @@ from streamscribe.core.options import Hotword, SessionOptions, Task
 from streamscribe.core.records import WorkerEvent
 from streamscribe.core.results import Word
 from streamscribe.core.rules import RuleHit
-from streamscribe.models.pool import Models
+from streamscribe.models.pool import Lease, Models
 from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest, frame_count
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
@@ -52,8 +52,8 @@ class Segment:
     """A segment from its opening on; positions in samples, `_s` are seconds of the event loop's clock.
 
     No cut can lie before `safe`. `hotwords` are those that held at its opening. `told_s` is when its last partial was
-    told. `first_final` is done when its first pass has told its final, or will tell none; None where no pass comes
-    before the last.
+    told. `models` are those that were current then, given back with its last final. `first_final` is done when its
+    first pass has told its final, or will tell none; None where no pass comes before the last.
     """
 
     id: int
@@ -64,6 +64,7 @@ class Segment:
     audio_start: int
     safe: int
     hotwords: tuple[Hotword, ...]
+    models: Lease
     voice_began_s: float
     voice_ended_s: float = 0.0
     told_s: float | None = None

@@ -18,6 +18,7 @@ from streamscribe.core.records import (
     Record,
     SessionOpened,
 )
+from streamscribe.models.pool import Lease
 from streamscribe.models.ports import Samples
 from streamscribe.worker.channel import Channel
 from streamscribe.worker.finals import line_of_finals
@@ -40,7 +41,7 @@ class Stream:
     def __init__(self, opened: SessionOpened, tools: StreamTools, tasks: asyncio.TaskGroup, emit: Emit) -> None:
         options = opened.options
         if options.language is not None:  # told at once, not at the first final
-            tools.models.recognizer.check_language(options.language)
+            tools.models.recognition.current.recognizer.check_language(options.language)
         self.ended = False
         self.channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
         self._session_id = opened.session_id
@@ -52,9 +53,21 @@ class Stream:
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
         self._hotwords = options.hotwords
         self._teller = Teller(opened, emit, tools.observer)
+        self._models = tools.models
+        self._leases: set[Lease] = set()
         self._line = line_of_finals(options, tools)
         self._passes = passes_of(opened, tools, tasks, self._teller, self._line)
         self._arrived_s = self._progress_s = self._loop.time()
+
+    @property
+    def leases(self) -> int:
+        """How many of its segments hold models."""
+        return len(self._leases)
+
+    def close(self) -> None:
+        """Gives back the models of segments that will get no more finals."""
+        for lease in list(self._leases):
+            lease.give_back()
 
     @property
     def audio_ms(self) -> int:
@@ -144,6 +157,7 @@ class Stream:
             audio_start=opened.audio_start,
             safe=opened.start + channel.rules.max_segment - channel.rules.cut_search,
             hotwords=self._hotwords,
+            models=self._models.lease(self._leases),
             voice_began_s=self._when(channel, opened.start),
         )
         for one in self._passes:
