@@ -80,7 +80,7 @@ class TestWhisper(SegmentRecognizerContract):
         hows = itertools.cycle(
             [
                 {"language": "en", "words": True},
-                {"hotwords": COMFY},
+                {"hotwords": COMFY, "context": "We were talking about animals."},
                 {"language": "zh", "draft": True},
                 {"task": Task.TRANSLATE, "words": True},
                 {"hotwords": (Hotword("狐狸"), Hotword("the lazy dog", 3.0)), "draft": True},
@@ -99,11 +99,16 @@ class TestWhisper(SegmentRecognizerContract):
         assert "hello" in heard.text.lower()
 
     @pytest.mark.parametrize(
-        ("language", "hotwords"),
-        [(None, ()), ("en", COMFY), ("zh", COMFY), ("zh", tuple(Hotword(f"阿里巴巴{n}") for n in range(100)))],
+        "how",
+        [
+            {},
+            {"language": "en", "hotwords": COMFY},
+            {"language": "zh", "hotwords": COMFY},
+            {"language": "zh", "hotwords": tuple(Hotword(f"阿里巴巴{n}") for n in range(100))},
+            {"language": "en", "context": "It was the first great sorrow of his life."},
+        ],
     )
-    def test_noise_has_no_text_whatever_the_hot_words(self, recognizer, language, hotwords):
-        how = {"language": language, "hotwords": hotwords}
+    def test_noise_has_no_text_whatever_the_hot_words_and_what_came_before(self, recognizer, how):
         requests = {
             (name, draft): SegmentRequest(sound, draft=draft, **how)
             for name, sound in noises().items()
@@ -123,6 +128,17 @@ class TestWhisper(SegmentRecognizerContract):
         requests = [SegmentRequest(clips[name], hotwords=(Hotword(phrase),)) for name, phrase in said.items()]
         for phrase, heard in zip(said.values(), recognizer.recognize(requests), strict=True):
             assert heard.text.lower().replace(",", "").startswith(phrase.lower())
+
+    def test_what_was_said_before_is_not_said_again_and_may_be_longer_than_the_prompt(self, recognizer, clips):
+        before = "The quick brown fox jumps over the lazy dog. " * 50
+        contexts = ("", "We were talking about animals.", before)
+        requests = [SegmentRequest(clips["quick_brown_fox"], context=context) for context in contexts]
+        texts = {heard.text.lower().rstrip(".") for heard in recognizer.recognize(requests)}
+        assert texts == {"the quick brown fox jumps over the lazy dog"}
+
+    def test_what_was_said_before_decides_how_a_sound_is_written(self, recognizer, clips):
+        request = SegmentRequest(clips["nihao_shijie"], language="zh", context="大家好，今天的你好事件。")
+        assert "事件" in recognizer.recognize([request])[0].text
 
     def test_a_hot_word_decides_how_a_sound_is_written(self, recognizer, clips):
         plain, biased = recognizer.recognize(

@@ -335,6 +335,7 @@ async def rig(
     max_backlog_s: float = MAX_BACKLOG_S,
     settings: WorkerSettings | None = None,
     transcripts: Transcripts | None = None,
+    context_ttl_s: float = 0.0,
 ) -> AsyncIterator[Rig]:
     """A worker at work; at the end it is stopped, and every ledger must hold."""
     models = models or fake_models()
@@ -342,7 +343,7 @@ async def rig(
     changed = asyncio.Event()
     bus = _WatchedBus(max_backlog_s, changed)
     observer = Recorder()
-    worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer, transcripts)
+    worker = Worker(bus, models, TEXT, settings or WorkerSettings(), observer, transcripts, context_ttl_s=context_ttl_s)
     running = asyncio.ensure_future(worker.run())
     try:
         yield Rig(bus, worker, models, observer, changed)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
-from streamscribe.bootstrap.caches import Caches, open_caches
+from streamscribe.bootstrap.caches import Caches, check_context, open_caches
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.models import load_models
 from streamscribe.bus.memory import MemoryBus
@@ -61,6 +61,7 @@ class Listening:
 @asynccontextmanager
 async def platform(settings: Settings) -> AsyncIterator[Platform]:
     """A running platform; models load before it is given and warm up while it is in use (`models.ready`)."""
+    check_context(settings)
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
     caches = await asyncio.to_thread(open_caches, settings.cache)
@@ -72,7 +73,15 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     text = TextPipeline()
     bus = MemoryBus(settings.limits.max_backlog_s)
     hub = Hub(bus, settings.limits, metrics, load)
-    worker = Worker(bus, models, text, settings.worker, metrics, caches.open_transcripts())
+    worker = Worker(
+        bus,
+        models,
+        text,
+        settings.worker,
+        metrics,
+        caches.open_transcripts(),
+        context_ttl_s=settings.cache.context_cache_ttl,
+    )
     decoders = DecoderPool(DecodeLimits.from_settings(settings.limits), max_children=settings.limits.max_files)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, caches.levels.close)

@@ -17,11 +17,14 @@ from streamscribe.cache.tiers import TieredBlobs
 from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.ports import BlobStore
-from streamscribe.settings import CacheSettings, SettingsError
+from streamscribe.settings import CacheSettings, Settings, SettingsError
 
 FEATURE_TTL_S = 7 * 24 * 3600.0
 """Spectral features are kept as long as texts are by default; what bounds them is their room."""
 
+
+READ_CONTEXT = ("whisper",)
+"""Profiles whose recogniser reads what was said before a segment."""
 
 Tiers = dict[str, BlobStore]
 
@@ -161,3 +164,11 @@ def _redis(url: str, seal: Seal) -> Tiers:
         return {"redis": RedisBlobs(url, seal)}
     except ValueError:
         raise SettingsError("setting cache.redis_url: not an address like redis://host:6379/0") from None
+
+
+def check_context(settings: Settings) -> None:
+    """Raises SettingsError where what was said before is to help a model that cannot read on from there."""
+    if settings.cache.context_cache_ttl and settings.model.profile not in READ_CONTEXT:
+        raise SettingsError(
+            f"setting cache.context_cache_ttl: only these profiles read on from earlier text: {', '.join(READ_CONTEXT)}"
+        )

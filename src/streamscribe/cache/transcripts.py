@@ -55,7 +55,8 @@ class Transcripts:
     """Keeps answers of deterministic models for at most `ttl_s`; blocking, to be called from worker threads.
 
     An answer is found for the same tenant, samples and sources, and the same wishes: language, task, hot words with
-    their weights, words, itn, punctuation. Drafts, and what may not be stored, are neither looked up nor kept.
+    their weights, words, itn, punctuation, and after the same context. Drafts, and what may not be stored, are neither
+    looked up nor kept.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Transcripts:
             request.task.value,
             request.words,
             request.itn,
+            request.context,
             *_listed(sources.recognizer),
             *_listed(sources.punctuator),
             len(request.hotwords),

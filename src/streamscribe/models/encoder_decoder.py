@@ -32,6 +32,7 @@ def decode_request(request: SegmentRequest, embedding: Embedding, *, silent: boo
         request.draft,
         request.itn,
         looked,
+        request.context,
     )
 
 

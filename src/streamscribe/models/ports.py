@@ -139,7 +139,8 @@ class SegmentRequest:
     `frames` are those of `samples`, from its first sample on, where the platform has them already; an engine that
     reads other features computes them from `samples`. `itn` asks a model that can write numbers in digits to do so.
     What an engine keeps of a request (its compiled hot words) serves no other tenant than `tenant_id` (law 9).
-    Without `store` nothing that is made of the request is kept once it is answered.
+    Without `store` nothing that is made of the request is kept once it is answered. `context` is what was said just
+    before, for a model that reads on from there.
     """
 
     samples: Samples
@@ -152,6 +153,7 @@ class SegmentRequest:
     itn: bool = False
     tenant_id: TenantId | None = None
     store: bool = True
+    context: str = ""
 
 
 class SegmentRecognizer(Protocol):
@@ -240,6 +242,7 @@ class DecodeRequest:
     draft: bool = False
     itn: bool = False
     looked: Any = None
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """Finals of whole segments: the full decode of each that has closed, told in order."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from streamscribe.cache.transcripts import Said
 from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.options import SessionOptions
 from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.worker.carry import Carry, Turn
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.patience import submit_patiently
@@ -36,13 +37,15 @@ class _Closed:
     end: int
     place: Place
     request: SegmentRequest | None
+    turn: Turn | None
 
 
 class Finals:
     """The last pass of one session: segments are recognised side by side and told in the order they closed.
 
     Those of a live session are asked for at once. Those of a file gather until they fill steps, or until all the audio
-    that has come was heard: on a quick model they would run one by one. None waits for company in a full line.
+    that has come was heard: on a quick model they would run one by one. None waits for company in a full line. Where
+    what was said before helps the model, each waits for the text of the one before instead.
 
     A segment's final never comes before that of its first pass. As many wait as the line has places. A decode that
     fails raises in the session's task group: a segment is never lost in silence.
@@ -64,6 +67,7 @@ class Finals:
         self._finisher = finisher
         self._line = line
         self._gathered: list[_Closed] = []
+        self._carry = Carry(tools.context_ttl_s)
         self._loop = asyncio.get_running_loop()
 
     def opened(self, segment: Segment) -> None:
@@ -79,8 +83,8 @@ class Finals:
         if not closed.empty:
             request = segment.request(closed, self._options, words=self._finisher.needs_words)
         place = self._line.join(0.0 if request is None else seconds(len(request.samples)))
-        self._gathered.append(_Closed(segment, closed.end, place, request))
-        if self._options.live or self._line.full or self._fills_steps():
+        self._gathered.append(_Closed(segment, closed.end, place, request, self._carry.turn(segment)))
+        if self._options.live or self._carry.ttl_s or self._line.full or self._fills_steps():
             self.caught_up()
 
     def caught_up(self) -> None:
@@ -98,10 +102,18 @@ class Finals:
     async def _settle(self, closed: _Closed) -> None:
         segment, end, request = closed.segment, closed.end, closed.request
         try:
+            if closed.turn is not None:
+                earlier = await closed.turn.earlier()
+                request = request and replace(request, context=earlier)
             final = NOBODY_SPOKE if request is None else await self._recognise(segment, end, request)
+            if closed.turn is not None:
+                closed.turn.speak(final.heard.text, end)
         except Exception:
             self._tools.observer.segment_failed(self._teller.tenant_id)
             raise
+        finally:
+            if closed.turn is not None:
+                closed.turn.fall_silent()
         if segment.first_final is not None:
             await segment.first_final
         segment.models.give_back()

@@ -60,14 +60,20 @@ class Worker:
         settings: WorkerSettings,
         observer: WorkerObserver,
         transcripts: Transcripts | None = None,
+        *,
+        context_ttl_s: float = 0.0,
     ) -> None:
-        """`transcripts` keeps what models say of last finals; None keeps nothing."""
+        """`transcripts` keeps what models say of last finals; None keeps nothing.
+
+        `context_ttl_s` is how long what a session said before is given to its recogniser.
+        """
         self._bus = bus
         self._models = models
         self._text = text
         self._settings = settings
         self._observer = observer
         self._transcripts = transcripts
+        self._context_ttl_s = context_ttl_s
         self._budget = DraftBudget(settings.partial_interval_ms / 1000)
         engine = models.first_pass
         self._chunk = None if engine is None else AdaptiveChunk(engine.current.recognizer.chunk_choices_ms)
@@ -94,6 +100,7 @@ class Worker:
                 SilentFrames(self._models),
                 self._chunk,
                 Recall(self._transcripts, keeper, self._observer),
+                self._context_ttl_s,
             )
             async with asyncio.TaskGroup() as tasks:
                 self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))

@@ -33,7 +33,8 @@ Emit = Callable[[WorkerEvent], None]
 class StreamTools:
     """What all sessions of a worker share. `executor` is the one thread in which text is finished.
 
-    `chunk` is the first pass's for adaptive sessions; None where there is no first pass.
+    `chunk` is the first pass's for adaptive sessions; None where there is no first pass. `context_ttl_s` is how long
+    what a session said before is given to the model that recognises segments; 0: never.
     """
 
     models: Models
@@ -45,6 +46,7 @@ class StreamTools:
     silence: SilentFrames
     chunk: AdaptiveChunk | None
     recall: Recall
+    context_ttl_s: float
 
 
 @dataclass(slots=True, eq=False)

@@ -67,7 +67,7 @@ class _Job:
     index: int
     request: DecodeRequest
     language: str = ""
-    hotwords: Sequence[int] = ()
+    earlier: Sequence[int] = ()
     prompt: Sequence[int] = ()
     limit: int = 0
     tokens: Sequence[int] = ()
@@ -75,6 +75,10 @@ class _Job:
     log_probability: float = 0.0
     no_speech: list[float] = field(default_factory=list)
     doubts: list[bool] = field(default_factory=list)
+
+    @property
+    def biased(self) -> bool:
+        return bool(self.request.hotwords or self.request.context)
 
     @property
     def text(self) -> str:
@@ -223,17 +227,17 @@ class WhisperModel:
                 job.language = ranking[0][0][2:-2]
 
     def _listen(self, jobs: Sequence[_Job]) -> None:
-        """Decodes; with hot words only where somebody speaks, for with them the model hears them in any noise."""
-        biased = [job for job in jobs if job.request.hotwords]
+        """Decodes; with hot words and earlier text only where somebody speaks: the model hears them in any noise."""
+        biased = [job for job in jobs if job.biased]
         if biased:
             plain = self._run(biased, [job.prompt for job in biased], 1, beam_size=1)
             for job, result in zip(biased, plain, strict=True):
                 job.no_speech.append(result.no_speech_prob)
-                prompt = self._vocabulary.hotword_prompt(job.request.hotwords, job.language)
-                job.hotwords = () if guards.is_no_speech(job.no_speech) else prompt
+                prompt = self._vocabulary.earlier_prompt(job.request.hotwords, job.request.context, job.language)
+                job.earlier = () if guards.is_no_speech(job.no_speech) else prompt
         no_speech = self._generate(jobs)
         for job in jobs:
-            if not job.request.hotwords:
+            if not job.biased:
                 job.no_speech.append(no_speech[job.index])
             job.doubts.append(guards.is_doubtful(job.tokens, job.log_probability, astray=job.astray))
 
@@ -243,9 +247,9 @@ class WhisperModel:
         Returns the probability that nobody speaks, by the job's index.
         """
         no_speech: dict[int, float] = {}
-        for group in _grouped(jobs, lambda job: (len(job.hotwords), job.request.draft)):
+        for group in _grouped(jobs, lambda job: (len(job.earlier), job.request.draft)):
             beam = 1 if group[0].request.draft or how else _BEAM
-            prompts = [[*job.hotwords, *job.prompt] for job in group]
+            prompts = [[*job.earlier, *job.prompt] for job in group]
             results = self._run(group, prompts, max(job.limit for job in group), beam_size=beam, **how)
             for job, result in zip(group, results, strict=True):
                 job.tokens = [token for token in result.sequences_ids[0] if token < self._vocabulary.end_of_text]
@@ -270,7 +274,7 @@ class WhisperModel:
         """Decodes astray finals again so that nothing can repeat; what is still astray is cut."""
         again = [job for job in jobs if not job.request.draft]
         for job in again:
-            job.hotwords = ()
+            job.earlier = ()
         self._generate(again, no_repeat_ngram_size=3, repetition_penalty=1.1)
         for job in jobs:
             job.tokens = job.tokens[: min(job.limit, loop_start(job.tokens) or job.limit)]

@@ -10,7 +10,7 @@ from streamscribe.core.errors import BadRequest
 from streamscribe.core.options import Hotword, Task
 
 MAX_PROMPT_TOKENS = 200
-"""Tokens of hot words in a prompt; of Whisper's 448 positions half are for the text."""
+"""Tokens of hot words and earlier text in a prompt; of Whisper's 448 positions half are for the text."""
 
 _ALIASES = {"yue": "zh", "cmn": "zh", "nb": "no", "fil": "tl", "iw": "he", "in": "id"}
 """Codes that people use for languages that this model knows by another one."""
@@ -58,22 +58,33 @@ class Vocabulary:
         """What every decode begins with."""
         return [self._start, self.languages[language], self._tasks[task], self._no_timestamps]
 
-    def hotword_prompt(self, hotwords: Sequence[Hotword], language: str) -> list[int]:
-        """Text that "came before", holding the phrases: the heaviest ones that fit; empty without hot words.
+    def earlier_prompt(self, hotwords: Sequence[Hotword], context: str, language: str) -> list[int]:
+        """Text that "came before": the hot words, then the end of what did come before, as far as there is room.
+
+        Empty without either.
+        """
+        listed = self._hotword_sentence(hotwords, language)
+        room = MAX_PROMPT_TOKENS - len(listed)
+        spoken = self._encode(context if language in _UNSPACED else f" {context}") if context else []
+        earlier = [*listed, *(spoken[-room:] if room else [])]
+        return [self._previous, *earlier] if earlier else []
+
+    def _hotword_sentence(self, hotwords: Sequence[Hotword], language: str) -> list[int]:
+        """The phrases: the heaviest ones that fit.
 
         It is a finished sentence: a phrase left open at its end would count as spoken already, and the same words at
         the start of the segment would be left out.
         """
         begin, between, end = ("", "、", "。") if language in _UNSPACED else (" ", ", ", ".")
         fitting: list[str] = []
-        prompt: list[int] = []
+        sentence: list[int] = []
         for hotword in sorted(hotwords, key=lambda one: -one.weight):
             fitting.append(hotword.phrase)
             tokens = self._encode(begin + between.join(fitting) + end)
             if len(tokens) > MAX_PROMPT_TOKENS:
                 break
-            prompt = [self._previous, *tokens]
-        return prompt
+            sentence = tokens
+        return sentence
 
     def pieces(self, tokens: Sequence[int]) -> list[Piece]:
         """The tokens' text in the smallest runs of tokens that are whole characters; broken ones are left out."""

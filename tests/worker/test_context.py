@@ -1,0 +1,110 @@
+"""What a session said before, given to the model that recognises its segments."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from streamscribe.core.options import SessionOptions
+from streamscribe.core.records import Failed
+from streamscribe.models.ports import Hypothesis, SegmentRequest
+from tests.cache.kit import memory, transcripts
+from tests.worker.kit import OFFLINE, HeardRecognizer, fake_models, rig, said, silence, speech, stereo, voice
+from tests.worker.passes import TWO_PASS
+
+SPEECH = speech(41, 1500, 900, 2100)
+LONG_TTL_S = 60.0
+
+
+def contexts(recognizer: HeardRecognizer) -> list[str]:
+    return [request.context for request in recognizer.requests if not request.draft]
+
+
+@pytest.mark.parametrize("mode", [OFFLINE, TWO_PASS], ids=["file", "live"])
+async def test_each_segment_is_given_the_text_of_the_one_before(mode: SessionOptions) -> None:
+    recognizer = HeardRecognizer()
+    async with rig(fake_models(recognizer), context_ttl_s=LONG_TTL_S) as worker:
+        finals = await worker.transcribe("s", SPEECH, mode)
+        told = [final.text for final in finals]
+        assert len(told) == 3
+        assert [context.lower() for context in contexts(recognizer)] == ["", *(text.lower() for text in told[:2])]
+
+
+async def test_by_default_nothing_is_given() -> None:
+    recognizer = HeardRecognizer()
+    async with rig(fake_models(recognizer)) as worker:
+        await worker.transcribe("s", SPEECH, OFFLINE)
+        assert set(contexts(recognizer)) == {""}
+
+
+async def test_what_was_said_too_long_before_is_not_given() -> None:
+    recognizer = HeardRecognizer()
+    audio = silence(1200) + voice(1500, 1) + silence(5000) + voice(900, 2) + silence(1200) + voice(900, 3)
+    async with rig(fake_models(recognizer), context_ttl_s=3.0) as worker:
+        finals = await worker.transcribe("s", audio, OFFLINE)
+        first, second, third = contexts(recognizer)
+        assert (first, second) == ("", "")
+        assert third.lower() == finals[1].text.lower()
+
+
+async def test_channels_hear_nothing_of_each_other() -> None:
+    recognizer = HeardRecognizer()
+    audio = replace(OFFLINE.audio, channels=2)
+    data = stereo(speech(42, 1500, 900), speech(43, 900, 1500))
+    async with rig(fake_models(recognizer), context_ttl_s=LONG_TTL_S) as worker:
+        finals = await worker.transcribe("s", data, replace(OFFLINE, audio=audio))
+        texts = {channel: [f.text.lower() for f in finals if f.channel == channel] for channel in (0, 1)}
+        given = sorted(context.lower() for context in contexts(recognizer))
+        assert given == sorted(["", "", texts[0][0], texts[1][0]])
+
+
+@pytest.mark.parametrize("sizes", [333, 100_000])
+async def test_packets_and_other_sessions_change_nothing(sizes: int) -> None:
+    async with rig(fake_models(), context_ttl_s=LONG_TTL_S) as worker:
+        first = await worker.transcribe("first", SPEECH, OFFLINE)
+        assert said(await worker.transcribe("again", SPEECH, OFFLINE, sizes=sizes)) == said(first)
+
+
+class _Forgetful(HeardRecognizer):
+    """Hears nobody in every second segment that it is given."""
+
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
+        heard = super().recognize(batch)
+        return [Hypothesis("")] if batch and len(self.requests) % 2 == 0 else heard
+
+
+async def test_a_segment_in_which_nobody_spoke_hands_on_what_was_said_before_it() -> None:
+    recognizer = _Forgetful()
+    async with rig(fake_models(recognizer), context_ttl_s=LONG_TTL_S) as worker:
+        finals = await worker.transcribe("s", SPEECH, OFFLINE)
+        first, second, third = contexts(recognizer)
+        assert first == ""
+        assert second == third
+        assert second.lower() == finals[0].text.lower()
+
+
+class _Failing(HeardRecognizer):
+    def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
+        if batch and len(self.requests) == 1:
+            raise ValueError("a defect")
+        return super().recognize(batch)
+
+
+async def test_a_session_whose_segment_fails_ends_and_leaves_nobody_waiting() -> None:
+    async with rig(fake_models(_Failing()), context_ttl_s=LONG_TTL_S) as worker:
+        await worker.open("s", OFFLINE)
+        await worker.send("s", SPEECH)
+        await worker.end("s")
+        assert isinstance(await worker.over("s"), Failed)
+        assert worker.worker.sessions == 0
+
+
+async def test_kept_finals_are_found_after_the_same_words_only() -> None:
+    recognizer, blobs = HeardRecognizer(), memory()
+    async with rig(fake_models(recognizer), transcripts=transcripts(blobs), context_ttl_s=LONG_TTL_S) as worker:
+        first = await worker.transcribe("first", SPEECH, OFFLINE)
+        requests = len(recognizer.requests)
+        assert said(await worker.transcribe("again", SPEECH, OFFLINE)) == said(first)
+        assert len(recognizer.requests) == requests
+        await worker.transcribe("other", speech(44, 1800) + SPEECH, OFFLINE)
+        assert len(recognizer.requests) == requests + 2  # the other words, and what came after them
