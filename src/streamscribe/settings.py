@@ -168,7 +168,7 @@ class CacheSettings(_Section):
         default=None, description="Folder that keeps spectral features over restarts, for its owner's eyes only."
     )
     context_cache_ttl: float = _bounded(
-        0, 0, 24 * 3600, "Seconds for which what a session said before helps its model; 0: not at all."
+        0, 0, 24 * 3600, "Seconds for which Whisper is told what a session said before; 0: never."
     )
     transcripts: bool = Field(default=False, description="Answer audio heard before with the text it had then.")
     max_transcript_bytes: int = _bounded(64 * 2**20, 2**16, 2**40, "Bytes of texts, in memory and in `transcript_dir`.")

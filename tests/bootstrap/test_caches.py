@@ -1,0 +1,73 @@
+"""The caches that settings ask for, and what is told of settings that cannot be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamscribe.bootstrap.caches import check_context, open_caches, open_kept
+from streamscribe.settings import CacheSettings, Settings, SettingsError, load
+
+
+def settings_of(folder: Path, **cache: Any) -> CacheSettings:
+    return CacheSettings(secret_file=folder / "secret", **cache)
+
+
+def tiers(settings: CacheSettings) -> dict[str, list[str]]:
+    return {level.level: list(level.tiers) for level in open_caches(settings).levels.facts()}
+
+
+def test_by_default_no_text_is_kept_and_nothing_outlives_the_process(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path)
+    assert tiers(settings) == {"embeddings": ["memory"], "features": ["memory"]}
+    assert open_caches(settings).transcripts is None
+    assert open_kept(settings).facts() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path,
+        feature_cache_dir=tmp_path / "features",
+        transcripts=True,
+        transcript_dir=tmp_path / "texts",
+        redis_url="redis://127.0.0.1:9/0",
+    )
+    assert tiers(settings) == {
+        "embeddings": ["memory"],
+        "features": ["memory", "disk"],
+        "transcripts": ["memory", "disk", "redis"],
+    }
+    kept = {level.level: dict(level.tiers) for level in open_kept(settings).facts()}
+    assert {level: list(found) for level, found in kept.items()} == {
+        "features": ["disk"],
+        "transcripts": ["disk", "redis"],
+    }
+    assert kept["transcripts"]["redis"].available is False
+    assert (tmp_path / "secret").stat().st_mode & 0o077 == 0
+
+
+def test_no_room_for_features_is_no_level_of_them(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, max_feature_cache_size=0, feature_cache_dir=tmp_path / "features")
+    assert tiers(settings) == {"embeddings": ["memory"]}
+
+
+@pytest.mark.parametrize("name", ["feature_cache_dir", "transcript_dir"])
+def test_a_folder_that_cannot_be_made_is_told_by_its_setting(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    wishes: dict[str, Any] = {name: tmp_path / "file" / "folder", "transcripts": True}
+    with pytest.raises(SettingsError, match=rf"^setting cache\.{name}: "):
+        open_caches(settings_of(tmp_path, **wishes))
+
+
+def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"^setting cache\.redis_url: ") as caught:
+        open_caches(settings_of(tmp_path, transcripts=True, redis_url="http://user:hunter2@host"))
+    assert "hunter2" not in str(caught.value)
+
+
+def test_earlier_text_is_for_whisper_only() -> None:
+    check_context(Settings())
+    check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": "whisper"}))
+    with pytest.raises(SettingsError, match=r"^setting cache\.context_cache_ttl: .*whisper"):
+        check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": "tiny"}))
