@@ -62,10 +62,12 @@ def encoded_recognition(
 
 
 def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample: Embedding) -> LanguageModelStage:
+    """Steps in order of arrival: to the decoder all segments are as long as its window, and to look for those of like
+    length only lets others wait longer."""
     return Replica(
         _LANGUAGE_MODEL,
         engine.decode,
-        policy=policy,
+        policy=replace(policy, max_batch_s=inf),
         on_step=hooks.on_step,
         on_error=hooks.on_error,
         warm_up=decoder_runs(engine, sample, policy),
