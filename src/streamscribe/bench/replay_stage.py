@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from threading import Lock
 from typing import Any
 
@@ -123,7 +124,8 @@ def before_admission(
 ) -> Iterator[Recognise]:
     """Encoded by the service, then admitted."""
     service = encoder_service(engine, telemetry, cached=cached, features=features)
-    decoder = Replica("language-model", engine.decode, policy=POLICY, on_step=lambda report: None)
+    in_order = replace(POLICY, max_batch_s=inf)
+    decoder = Replica("language-model", engine.decode, policy=in_order, on_step=lambda report: None)
     recognition = EncodedRecognition(service, decoder, policy=POLICY)
     with running(service, decoder):
 
