@@ -1,6 +1,7 @@
 """The caches of a process, from its settings."""
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,12 +11,15 @@ from streamscribe.cache.disk import DiskBlobs
 from streamscribe.cache.features import Features
 from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Level, Levels
 from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.resting import RestingBlobs, RestingOutputs
 from streamscribe.cache.secret import cache_secret
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.cache.tally import Tally
 from streamscribe.cache.tiers import TieredBlobs
 from streamscribe.cache.transcripts import Transcripts
+from streamscribe.core.cache_worth import Turn
 from streamscribe.core.cachekey import CacheKeys
+from streamscribe.observe.logs import get_logger
 from streamscribe.ports import BlobStore
 from streamscribe.settings import CacheSettings, Settings, SettingsError
 
@@ -27,6 +31,13 @@ READ_CONTEXT = ("whisper",)
 """Profiles whose recogniser reads what was said before a segment."""
 
 Tiers = dict[str, BlobStore]
+
+_TURNS = {
+    Turn.RESTS: "a cache in which next to nothing is found rests",
+    Turn.TRIED: "a cache that has rested is tried again",
+    Turn.STAYS: "a cache that was tried again stays",
+}
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,8 @@ def open_caches(settings: CacheSettings) -> Caches:
     """
     secret = cache_secret(settings)
     keys, seal, tally = CacheKeys(secret), Seal(secret), Tally()
-    embeddings = StageOutputCache(
+    embeddings = RestingOutputs(
+        partial(_say, "embeddings"),
         max_entries=int(settings.max_encoder_entries),
         max_bytes=int(settings.max_encoder_bytes),
         tenant_share=settings.tenant_share,
@@ -111,13 +123,20 @@ def open_kept(settings: CacheSettings) -> Levels:
     return Levels([one.level(keys) for one in kept if one is not None])
 
 
+def _say(level: str, turn: Turn) -> None:
+    _log.warning(_TURNS[turn], level=level)
+
+
 def _kept_features(tiers: Tiers) -> Kept | None:
-    return Kept("features", tiers, TieredBlobs(list(tiers.values())), FEATURE_TTL_S) if tiers else None
+    return _kept("features", tiers, FEATURE_TTL_S) if tiers else None
 
 
 def _kept_transcripts(settings: CacheSettings, tiers: Tiers) -> Kept | None:
-    store = TieredBlobs(list(tiers.values()))
-    return Kept("transcripts", tiers, store, settings.transcript_ttl_s) if tiers else None
+    return _kept("transcripts", tiers, settings.transcript_ttl_s) if tiers else None
+
+
+def _kept(name: str, tiers: Tiers, ttl_s: float) -> Kept:
+    return Kept(name, tiers, RestingBlobs(TieredBlobs(list(tiers.values())), partial(_say, name)), ttl_s)
 
 
 def _feature_memory(settings: CacheSettings) -> Tiers:
