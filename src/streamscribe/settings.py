@@ -127,6 +127,9 @@ class ModelSettings(_Section):
         600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."
     )
     max_inflight: int = _bounded(4096, 1, 1_000_000, "Requests that may wait for a model or be in its step.")
+    max_memory_bytes: int = _bounded(
+        0, 0, 2**44, "Memory of the process beyond which no model is replaced while it serves; 0: all that is free."
+    )
     step_timeout_s: float = _bounded(
         60, 0.1, 3600, "A model whose step takes longer is not ready: what waits for it fails, until the step ends."
     )

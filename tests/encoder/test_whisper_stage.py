@@ -53,7 +53,7 @@ async def test_law_4_texts_with_the_service_are_those_without_it_also_from_the_c
     encoder = models.recognition.current.stage.parts[0]
     cold = await recognised(models, [*requests, *requests])
     warm = await recognised(models, requests)
-    alone = [compared(models.recognizer.recognize([request])[0]) for request in requests]
+    alone = [compared(models.recognition.current.recognizer.recognize([request])[0]) for request in requests]
     assert [compared(hypothesis) for hypothesis in cold] == alone * 2
     assert [compared(hypothesis) for hypothesis in warm] == alone
     assert sum(bool(text) for text, *_ in alone) == len(requests) - 2

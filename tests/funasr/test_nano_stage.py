@@ -42,14 +42,14 @@ async def submit(models, request):
 async def test_law_4_texts_with_the_service_are_those_without_it_also_from_the_cache(models, requests):
     cold = await asyncio.gather(*(submit(models, request) for request in [*requests, *requests]))
     warm = await asyncio.gather(*(submit(models, request) for request in requests))
-    alone = [models.recognizer.recognize([request])[0].text for request in requests]
+    alone = [models.recognition.current.recognizer.recognize([request])[0].text for request in requests]
     assert [heard.text for heard in cold] == alone * 2
     assert [heard.text for heard in warm] == alone
     assert len(set(alone)) > 3
 
 
 async def test_embeddings_are_those_of_single_segments_to_rounding(models, speech):
-    encoder, engine = models.recognition.current.stage.parts[0], models.recognizer.engine
+    encoder, engine = models.recognition.current.stage.parts[0], models.recognition.current.recognizer.engine
     assert encoder.batches
     clips = [speech(100 + seed, to_samples(200 + 900 * seed)) for seed in range(8)]
     encodings = await asyncio.gather(*(encoder.encode(SegmentRequest(clip), priority=Priority.BULK) for clip in clips))
@@ -66,7 +66,9 @@ async def test_law_8_a_broken_clip_fails_alone(models, requests):
     asked = [*requests[:4], SegmentRequest(broken)]
     *heard, failure = await asyncio.gather(*(submit(models, request) for request in asked), return_exceptions=True)
     assert isinstance(failure, BadRequest)
-    assert [one.text for one in heard] == [one.text for one in models.recognizer.recognize(requests[:4])]
+    assert [one.text for one in heard] == [
+        one.text for one in models.recognition.current.recognizer.recognize(requests[:4])
+    ]
 
 
 async def test_segments_of_sessions_are_encoded_whole_by_the_frames_that_the_platform_has(speech):

@@ -136,7 +136,7 @@ async def serving(
         gateway=gateway,
         limits=limits,
         metrics=metrics,
-        readiness=Readiness(hub, {}),
+        readiness=Readiness(hub, lambda: []),
         decode=decoders.decode,
         routes=routes(hub, decoders, limits=limits, model="whisper-base"),
     )

@@ -170,7 +170,7 @@ async def running(
     bus = MemoryBus(limits.max_backlog_s)
     metrics = Metrics()
     hub = Hub(bus, limits, metrics, OpenDoor())
-    readiness = Readiness(hub, {"models": lambda: ready})
+    readiness = Readiness(hub, lambda: [] if ready else ["models"])
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
     decoder = DecoderPool(DecodeLimits(), spare=False)
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}

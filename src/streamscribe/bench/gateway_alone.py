@@ -94,7 +94,7 @@ async def _serve(started_at: float) -> None:
         gateway=gateway,
         limits=limits,
         metrics=metrics,
-        readiness=Readiness(hub, {}),
+        readiness=Readiness(hub, lambda: []),
         decode=decoders.decode,
     )
     async with (

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from time import monotonic
 from typing import TypeVar
 
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bootstrap.caches import Caches, check_context, open_caches
 from streamscribe.bootstrap.engines import recognizer_id
-from streamscribe.bootstrap.models import load_models
+from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.reload import Reloading, reload_at_hangup
 from streamscribe.bus.memory import MemoryBus
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
@@ -46,6 +46,7 @@ class Platform:
     hub: Hub
     decoders: DecoderPool
     caches: Caches
+    reloading: Reloading
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,11 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
     caches = await asyncio.to_thread(open_caches, settings.cache)
-    models = await asyncio.to_thread(
-        load_models, settings.model, _both(metrics.step_done, load.step_done), caches=caches, registry=metrics.registry
-    )
+    loader = ModelLoader(_both(metrics.step_done, load.step_done), caches=caches, registry=metrics.registry)
+    models = await asyncio.to_thread(loader.models, settings.model)
     load.outage = models.outage
-    _watch_load(metrics, models, load)
+    watch_load = partial(_watch_load, metrics, models, load)
+    watch_load()
     text = TextPipeline()
     bus = MemoryBus(settings.limits.max_backlog_s)
     hub = Hub(bus, settings.limits, metrics, load)
@@ -94,7 +95,8 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
         await decoders.start()
         warming = tasks.create_task(_warm(models, text, metrics))
         try:
-            yield Platform(settings, metrics, models, hub, decoders, caches)
+            reloading = Reloading(models, loader, settings.model, metrics, replaced=watch_load)
+            yield Platform(settings, metrics, models, hub, decoders, caches, reloading)
         finally:
             await hub.close()
             await bus.close()
@@ -114,7 +116,7 @@ def _watch_load(metrics: Metrics, models: Models, load: LoadControl) -> None:
     for replica in models.replicas:
         metrics.model_watched(
             replica.name,
-            inflight=partial(attrgetter("inflight"), replica),
+            inflight=partial(models.inflight, replica.name),
             utilisation=partial(load.utilisation, replica.name),
         )
     for where in (*(replica.name for replica in models.replicas), EVENT_LOOP):
@@ -128,8 +130,12 @@ async def _warm(models: Models, text: TextPipeline, metrics: Metrics) -> None:
         metrics.warmed_up(name, seconds)
 
 
-async def serve(settings: Settings, *, started_at: float, announce: Callable[[Listening], None]) -> None:
+async def serve(
+    settings: Settings, *, started_at: float, announce: Callable[[Listening], None], reread: Callable[[], Settings]
+) -> None:
     """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm.
+
+    At SIGHUP the models are brought to the settings that `reread` gives; all others hold until a restart.
 
     Raises SettingsError for a port that cannot be bound or an exposure nobody asked for, ModelUnavailable for models.
     """
@@ -142,8 +148,7 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
     )
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
     async with stop_signals() as stop, platform(settings) as parts:
-        replicas = parts.models.replicas
-        readiness = Readiness(parts.hub, {f"model {one.name}": partial(attrgetter("ready"), one) for one in replicas})
+        readiness = Readiness(parts.hub, lambda: [f"model {name}" for name in parts.models.not_ready()])
         rest = cache_routes(parts.caches.levels, many_tenants=store is not None)
         rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
         main = create_app(
@@ -164,6 +169,7 @@ async def serve(settings: Settings, *, started_at: float, announce: Callable[[Li
             bindings.append(Binding(funasr, gateway.host, gateway.funasr_port, "gateway.funasr_port"))
         async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(watch_tenants(store))] if store else []
+            watching.append(tasks.create_task(reload_at_hangup(parts.reloading, reread)))
             waiting = tasks.create_task(stop.wait())
             await asyncio.to_thread(parts.models.wait_ready)
             settle_collector()

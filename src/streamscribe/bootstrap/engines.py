@@ -26,7 +26,8 @@ def engines_of(settings: ModelSettings) -> Engines:
     Raises ModelUnavailable where a file is missing or another one, and SettingsError for a folder of no known model.
     """
     loader = EngineLoader(settings)
-    return Engines(loader.vad(), loader.recognizer(), loader.streaming(), loader.punctuator())
+    vad, punctuator = loader.vad(), loader.punctuator()  # the small ones first: what is wrong is told sooner
+    return Engines(vad, loader.recognizer(), loader.streaming(), punctuator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ def recognizer_id(settings: ModelSettings) -> str:
         return _AUTO_MODEL
     names = _NAMES[settings.profile]
     return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
+
+
+def recognizer_ids(settings: ModelSettings) -> tuple[str, ...]:
+    """The catalogue's ids of all that recognises whole segments."""
+    return (recognizer_id(settings),)
 
 
 def writes_continuously(settings: ModelSettings) -> bool:

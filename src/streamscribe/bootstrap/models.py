@@ -11,7 +11,7 @@ from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.engines import (
     EngineLoader,
     punctuator_id,
-    recognizer_id,
+    recognizer_ids,
     streaming_id,
     writes_continuously,
 )
@@ -88,7 +88,7 @@ class ModelLoader:
     def recognition(self, settings: ModelSettings) -> Recognition:
         """What recognises whole segments."""
         recognizer, policy = EngineLoader(settings).recognizer(), _segments(settings)
-        weights = weights_digest(settings, recognizer_id(settings))
+        weights = weights_digest(settings, *recognizer_ids(settings))
         if not isinstance(recognizer, EncoderDecoderRecognizer):
             runs = recognizer_runs(recognizer, policy)
             stage = self._replica(settings, "recognizer", recognizer.recognize, policy, runs)
@@ -120,7 +120,7 @@ class ModelLoader:
         if model_id is None or punctuator is None:
             return None
         policy = _segments(settings)
-        runs = punctuator_runs(punctuator, policy)
+        runs = punctuator_runs(punctuator)
         replica = self._replica(settings, "punctuation", punctuator.punctuate, policy, runs)
         return Punctuation(punctuator, replica, weights_digest(settings, model_id))
 

@@ -70,7 +70,7 @@ def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample:
         policy=replace(policy, max_batch_s=inf),
         on_step=hooks.on_step,
         on_error=hooks.on_error,
-        warm_up=decoder_runs(engine, sample, policy),
+        warm_up=decoder_runs(engine, sample),
         step_timeout_s=hooks.step_timeout_s,
     )
 

@@ -7,10 +7,22 @@ from streamscribe.models.registry import catalogue
 from streamscribe.settings import ModelSettings
 
 
-def weights_digest(settings: ModelSettings, model_id: str) -> str:
-    """One sum of all the files that a model is loaded of: those of the settings' folder as they are now, read whole,
+def weights_digest(settings: ModelSettings, *model_ids: str) -> str:
+    """One sum of all the files that models are loaded of: those of the settings' folders as they are now, read whole,
     else the catalogue's pins, which loading has checked; of no files for what has none.
     """
+    return "+".join(_digest(settings, model_id) for model_id in model_ids)
+
+
+def size_bytes(settings: ModelSettings, model_id: str) -> int:
+    """How large the model's files are."""
+    if (folder := settings.folders.get(model_id)) is not None:
+        return sum(file.stat().st_size for file in folder.expanduser().rglob("*") if file.is_file())
+    entry = catalogue().get(model_id)
+    return 0 if entry is None else entry.size_bytes
+
+
+def _digest(settings: ModelSettings, model_id: str) -> str:
     if (folder := settings.folders.get(model_id)) is not None:
         sums = {}
         for file in folder.expanduser().rglob("*"):

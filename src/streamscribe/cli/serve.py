@@ -1,6 +1,7 @@
 """`streamscribe serve`: the gateway, the bus and the worker in one process."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -39,7 +40,8 @@ def serve(
 ) -> None:
     """Serve speech recognition: page, native WebSocket, FunASR's WebSocket, OpenAI's REST.
 
-    Ends on SIGTERM or Ctrl-C after a drain: no new sessions, finals delivered, exit code 0.
+    Ends on SIGTERM or Ctrl-C after a drain: no new sessions, finals delivered, exit code 0. SIGHUP reads the settings
+    again and replaces the models that they change, while sessions go on.
 
     Examples:
 
@@ -50,7 +52,8 @@ def serve(
     ```
     """
     started_at = monotonic()
-    settings = settings_from(
+    read = partial(
+        settings_from,
         config,
         set_,
         gateway__host=host,
@@ -61,6 +64,7 @@ def serve(
         model__profile=profile,
         observe__log_format=log_format,
     )
+    settings = read()
     require_models(settings)
     import uvloop
 
@@ -68,7 +72,7 @@ def serve(
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
-    uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=_tell_json if json else _tell))
+    uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=_tell_json if json else _tell, reread=read))
 
 
 def _tell(listening: "Listening") -> None:

@@ -1,18 +1,17 @@
-"""Whether new work may be sent here: every named condition holds and the gateway is not draining."""
+"""Whether new work may be sent here: nothing lacks and the gateway is not draining."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 from streamscribe.gateway.hub import Hub
 
 
 class Readiness:
-    """The answer of `/readyz`. Conditions are asked at each request and must be cheap."""
+    """The answer of `/readyz`. `lacking` names what is not ready; it is asked at each request and must be cheap."""
 
-    def __init__(self, hub: Hub, conditions: Mapping[str, Callable[[], bool]]) -> None:
+    def __init__(self, hub: Hub, lacking: Callable[[], Sequence[str]]) -> None:
         self._hub = hub
-        self._conditions = conditions
+        self._lacking = lacking
 
     def waiting_for(self) -> list[str]:
         """The names of what does not hold."""
-        names = [name for name, holds in self._conditions.items() if not holds()]
-        return [*names, "drain"] if self._hub.draining else names
+        return [*self._lacking(), *(["drain"] if self._hub.draining else [])]

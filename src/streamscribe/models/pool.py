@@ -189,6 +189,10 @@ class Models:
             for replica in list(self._all()):
                 replica.fail_if_stalled()
 
+    def inflight(self, name: str) -> int:
+        """Requests that wait for the parts of this name, or run in them; of former versions too."""
+        return sum(part.inflight for part in self._all() if part.name == name)
+
     @property
     def warmup_s(self) -> dict[str, float]:
         """How long the warm-up of each took."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Generic, Never, TypeVar
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScribeError
@@ -225,6 +225,8 @@ class Replica(Generic[Req, Res]):
         self._stop(f"the model {self.name} is shutting down")
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
+        if not self._thread.is_alive():  # what still refers to the replica shall not keep the engine in memory
+            self._step, self._on_step, self._warm_up = _closed, _nothing, ()
 
     def _line_up(
         self,
@@ -379,6 +381,14 @@ class Replica(Generic[Req, Res]):
 
     def _no_memory(self) -> ModelUnavailable:
         return ModelUnavailable(f"the model {self.name} has too little memory", retry_after_s=RETRY_S)
+
+
+def _closed(batch: Sequence[object]) -> Sequence[Never]:
+    raise AssertionError("a closed replica runs no step")
+
+
+def _nothing(report: StepReport) -> None:
+    pass
 
 
 def _shown(error: Exception) -> StreamScribeError:

@@ -56,19 +56,19 @@ class Slot(Generic[V]):
             if key in self._retired:
                 self._retired[key][1].set()
 
-    async def replace(self, version: V) -> V:
-        """Makes `version` the current one at once, and gives the former once nobody holds a lease of it.
-
-        Cancelled while it waits, it leaves the former among `versions`.
-        """
+    def replace(self, version: V) -> V:
+        """Makes `version` the current one and gives the former, which stays whole until it is `freed`."""
         former, self.current = self.current, version
         free = asyncio.Event()
         self._retired[id(former)] = (former, free)
         if not self._leases[id(former)]:
             free.set()
-        await free.wait()
-        del self._retired[id(former)]
         return former
+
+    async def freed(self, former: V) -> None:
+        """Returns when nobody holds a lease of a version that was replaced; it is none of `versions` then."""
+        await self._retired[id(former)][1].wait()
+        del self._retired[id(former)]
 
     def check_integrity(self) -> None:
         """Leases are of versions that are here, and a retired one without any is about to go."""

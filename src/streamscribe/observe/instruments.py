@@ -99,6 +99,12 @@ class StepInstruments:
         self.failures = Counter(
             "streamscribe_step_failures", "Requests of model steps that failed.", ["model"], registry=registry
         )
+        self.swaps = Counter(
+            "streamscribe_model_swaps",
+            "Models replaced while they served, and versions that were not taken: by reason.",
+            ["role", "result"],
+            registry=registry,
+        )
         self.out_of_memory = Counter(
             "streamscribe_step_oom", "Model steps that ran out of memory.", ["model"], registry=registry
         )

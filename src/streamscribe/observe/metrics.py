@@ -158,6 +158,10 @@ class Metrics:
         """A session was refused because of the load."""
         self._sessions.shed.labels(reason).inc()
 
+    def model_swapped(self, role: str, result: str) -> None:
+        """A role's model was replaced while it served (`done`), or why not."""
+        self._steps.swaps.labels(role, result).inc()
+
     def model_watched(self, model: str, inflight: Callable[[], float], utilisation: Callable[[], float]) -> None:
         """A model whose state is asked for at each rendering."""
         self._load.inflight.labels(model).set_function(inflight)

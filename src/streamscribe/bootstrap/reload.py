@@ -1,0 +1,220 @@
+"""New versions of models while they serve: what has changed, and whether there is room for two."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+from streamscribe.bootstrap.engines import VAD_ID, punctuator_id, recognizer_ids, streaming_id
+from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.weights import size_bytes, weights_digest
+from streamscribe.models.memory import free_bytes, resident_bytes
+from streamscribe.models.pool import FirstPass, Models, Punctuation, Recognition, close_version
+from streamscribe.models.slot import Slot, Version
+from streamscribe.models.swap import Refusal, SwapRefused, prepare
+from streamscribe.observe.logs import get_logger
+from streamscribe.settings import ModelSettings, Settings, SettingsError
+
+BYTES_OF_FILE = 2.0
+"""What a model takes while it is loaded, in sizes of its files: they are read, and what runs is made of them."""
+DONE = "done"
+
+Recipe = tuple[object, ...]
+
+_SEGMENTS_ONLY = {"second_pass", "compute_type", "fake_cost_ms"}
+_NOT_OF_RECOGNIZER = frozenset({"engine", "max_chunk_batch_size"})
+_NOT_OF_FIRST_PASS = frozenset({*_SEGMENTS_ONLY, "max_batch_size", "max_batch_s"})
+_NOT_OF_PUNCTUATION = frozenset({*_SEGMENTS_ONLY, "engine", "device", "max_chunk_batch_size"})
+
+
+class _Weighed(Version, Protocol):
+    @property
+    def weights(self) -> str: ...
+
+
+V = TypeVar("V", bound=_Weighed)
+
+_log = get_logger(__name__)
+
+
+class ReloadObserver(Protocol):
+    """Hears what became of swaps, on the event loop."""
+
+    def model_swapped(self, role: str, result: str) -> None:
+        """A role's version was replaced (`done`), or a new one refused for a reason of `models.swap.Refusal`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Generic[V]):
+    """One slot, the catalogue's ids of what fills it, and the settings that its versions do not depend on."""
+
+    name: str
+    slot: Slot[V]
+    ids: Callable[[ModelSettings], tuple[str, ...]]
+    load: Callable[[ModelSettings], V | None]
+    unfit: Callable[[V, V], str | None]
+    indifferent: frozenset[str]
+
+    def recipe(self, settings: ModelSettings, weights: str) -> Recipe:
+        """All that a version is made of."""
+        rest = settings.model_dump(mode="json", exclude={*self.indifferent, "folders", "dir", "max_memory_bytes"})
+        return (self.ids(settings), weights, *sorted((name, str(value)) for name, value in rest.items()))
+
+    def flaw(self, weights: str, version: V) -> str | None:
+        """Why a version that was to be loaded of such files may not take over."""
+        if version.weights != weights:
+            return "its files changed while it was loaded"
+        return self.unfit(self.slot.current, version)
+
+    def version(self, settings: ModelSettings) -> V:
+        """A new one; blocks."""
+        version = self.load(settings)
+        if version is None:
+            raise AssertionError("a profile's roles are those that its models were loaded with")
+        return version
+
+
+class Reloading:
+    """Brings the models of a platform to other settings, one role after the other and one call at a time.
+
+    A version is replaced where its settings or the files of its folder have changed; sessions move to the new one at
+    their next segment. What is refused leaves the former serving, and is tried again at the next call. The profile and
+    voice activity detection change with a restart only.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        loader: ModelLoader,
+        settings: ModelSettings,
+        observer: ReloadObserver,
+        *,
+        replaced: Callable[[], None] = lambda: None,
+        free: Callable[[], float] = free_bytes,
+    ) -> None:
+        """`replaced` is called when a role has another version, on the event loop; `free` tells bytes of memory."""
+        self._models = models
+        self._settings = settings
+        self._observer = observer
+        self._replaced = replaced
+        self._free = free
+        self._one_at_a_time = asyncio.Lock()
+        self._roles = _roles(models, loader)
+        self._serving = {role.name: role.recipe(settings, role.slot.current.weights) for role in self._roles}
+
+    async def to(self, settings: ModelSettings) -> Mapping[str, str]:
+        """What became of each role that was to change: `done` or why not. Returns when former versions are freed."""
+        async with self._one_at_a_time:
+            was = self._settings
+            if settings.profile != was.profile or settings.folders.get(VAD_ID) != was.folders.get(VAD_ID):
+                _log.error("models are not replaced: another profile or voice activity detection needs a restart")
+                return {}
+            self._settings = settings
+            told = {role.name: await self._bring(role, settings) for role in self._roles}
+            return {name: result for name, result in told.items() if result is not None}
+
+    async def _bring(self, role: Role[Any], settings: ModelSettings) -> str | None:
+        """What became of it; None where nothing has changed."""
+        try:
+            recipe, version = await self._load(role, settings)
+        except SwapRefused as refused:
+            _log.error("a model is not replaced", role=role.name, reason=refused.reason.value, detail=str(refused))
+            self._observer.model_swapped(role.name, refused.reason.value)
+            return refused.reason.value
+        if version is None:
+            return None
+        former = role.slot.replace(version)
+        self._models.population = self._models.population  # the new stage knows of nobody yet
+        self._serving[role.name] = recipe
+        self._replaced()
+        await role.slot.freed(former)
+        await asyncio.to_thread(close_version, former)
+        _log.info("a model was replaced", role=role.name)
+        self._observer.model_swapped(role.name, DONE)
+        return DONE
+
+    async def _load(self, role: Role[V], settings: ModelSettings) -> tuple[Recipe, V | None]:
+        """What the role is to be made of, and a warm version of that unless it serves already."""
+        ids = role.ids(settings)
+        try:
+            weights = await asyncio.to_thread(weights_digest, settings, *ids)
+            recipe = role.recipe(settings, weights)
+            if recipe == self._serving[role.name]:
+                return recipe, None
+            self._check_memory(settings, ids)
+        except OSError as error:
+            raise SwapRefused(Refusal.DAMAGED, f"its files cannot be read: {error.strerror}") from None
+        return recipe, await prepare(partial(role.version, settings), partial(role.flaw, weights))
+
+    def _check_memory(self, settings: ModelSettings, ids: tuple[str, ...]) -> None:
+        """Raises SwapRefused where a second version has no room beside the one that serves."""
+        need = BYTES_OF_FILE * sum(size_bytes(settings, one) for one in ids)
+        room, most = self._free(), settings.max_memory_bytes
+        if most:
+            room = min(room, most - resident_bytes())
+        if need > room:
+            raise SwapRefused(Refusal.MEMORY, f"{need / 2**20:.0f} MiB are needed, {max(0.0, room) / 2**20:.0f} left")
+
+
+def _roles(models: Models, loader: ModelLoader) -> list[Role[Any]]:
+    first, marks = models.first_pass, models.punctuation
+    roles: list[Role[Any]] = [
+        Role("recognizer", models.recognition, recognizer_ids, loader.recognition, _shorter, _NOT_OF_RECOGNIZER)
+    ]
+    if first is not None:
+        roles.append(
+            Role("first-pass", first, _only(streaming_id), loader.first_pass, _other_chunks, _NOT_OF_FIRST_PASS)
+        )
+    if marks is not None:
+        roles.append(
+            Role("punctuation", marks, _only(punctuator_id), loader.punctuation, _anything, _NOT_OF_PUNCTUATION)
+        )
+    return roles
+
+
+def _only(id_of: Callable[[ModelSettings], str | None]) -> Callable[[ModelSettings], tuple[str, ...]]:
+    def ids(settings: ModelSettings) -> tuple[str, ...]:
+        only = id_of(settings)
+        return () if only is None else (only,)
+
+    return ids
+
+
+def _shorter(former: Recognition, new: Recognition) -> str | None:
+    if new.recognizer.max_samples < former.recognizer.max_samples:
+        return "it takes shorter segments than sessions cut"
+    return None
+
+
+def _other_chunks(former: FirstPass, new: FirstPass) -> str | None:
+    if new.recognizer.chunk_choices_ms != former.recognizer.chunk_choices_ms:
+        return "it takes chunks of other lengths than sessions asked for"
+    return None
+
+
+def _anything(former: Punctuation, new: Punctuation) -> str | None:
+    return None
+
+
+async def reload_at_hangup(reloading: Reloading, reread: Callable[[], Settings]) -> NoReturn:
+    """At each SIGHUP brings the models to the settings as they are then; ends by cancellation.
+
+    Signals that come meanwhile are one more. Settings that cannot be read change nothing, and the log says why.
+    """
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, asked.set)
+    try:
+        while True:
+            await asked.wait()
+            asked.clear()
+            try:
+                settings = await asyncio.to_thread(reread)
+            except SettingsError as error:
+                _log.error("models are not replaced", detail=str(error))
+            else:
+                await reloading.to(settings.model)
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)

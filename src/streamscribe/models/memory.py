@@ -1,0 +1,53 @@
+"""How much memory this process has, and how much more it could get: asked before a second model is loaded."""
+
+from math import inf
+from pathlib import Path
+
+PAGE_BYTES = 4096
+_PROC = Path("/proc")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def resident_bytes() -> int:
+    """What this process has in memory; 0 where the system does not tell."""
+    try:
+        return int((_PROC / "self/statm").read_text().split()[1]) * PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def free_bytes(proc: Path = _PROC, groups: Path = _GROUPS) -> float:
+    """What could be taken without swapping: of the machine, and of each control group above; else infinite.
+
+    Linux only. Pages of files that nobody uses now count as free, as the kernel gives them up.
+    """
+    return min(_machine(proc), *(_left(group) for group in _own_groups(proc, groups)), inf)
+
+
+def _machine(proc: Path) -> float:
+    try:
+        lines = (proc / "meminfo").read_text().splitlines()
+    except OSError:
+        return inf
+    return next((float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), inf)
+
+
+def _own_groups(proc: Path, groups: Path) -> list[Path]:
+    """The process' group of version 2 and those around it; in a container it is seen as the root."""
+    try:
+        lines = (proc / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    named = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+    own = groups / named
+    return [group for group in (own, *own.parents) if group == groups or groups in group.parents]
+
+
+def _left(group: Path) -> float:
+    try:
+        most = (group / "memory.max").read_text().strip()
+        used = int((group / "memory.current").read_text())
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return inf
+    return inf if most == "max" else float(max(0, int(most) - used + int(stat.get("inactive_file", 0))))

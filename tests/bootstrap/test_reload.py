@@ -1,0 +1,99 @@
+"""A platform's models brought to other settings."""
+
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.reload import Reloading
+from streamscribe.models.pool import Models
+from streamscribe.settings import ModelSettings
+from tests.models.tiny import BUNDLED
+
+pytestmark = pytest.mark.models
+
+
+class Told:
+    """An observer, and what it was told."""
+
+    def __init__(self) -> None:
+        self.swaps: list[tuple[str, str]] = []
+
+    def model_swapped(self, role: str, result: str) -> None:
+        self.swaps.append((role, result))
+
+
+@asynccontextmanager
+async def tiny(model_dir: Path, free: float = 1e12, **more: Any) -> AsyncIterator[tuple[Models, Reloading, Told]]:
+    loader, told, settings = ModelLoader(), Told(), of(model_dir, **more)
+    models = loader.models(settings)
+    models.start()
+    try:
+        models.wait_ready()
+        yield models, Reloading(models, loader, settings, told, free=lambda: free), told
+    finally:
+        models.close()
+
+
+def of(model_dir: Path, **more: Any) -> ModelSettings:
+    return ModelSettings.model_validate({"profile": "tiny", "dir": model_dir, **more})
+
+
+def current(models: Models) -> Mapping[str, object]:
+    first, marks = models.first_pass, models.punctuation
+    assert first is not None
+    assert marks is not None
+    return {"recognizer": models.recognition.current, "first-pass": first.current, "punctuation": marks.current}
+
+
+async def test_only_what_has_changed_is_replaced(model_dir: Path) -> None:
+    async with tiny(model_dir) as (models, reloading, told):
+        before = current(models)
+        assert await reloading.to(of(model_dir)) == {}
+        assert await reloading.to(of(model_dir, second_pass="sensevoice")) == {"recognizer": "done"}
+        after = current(models)
+        assert [role for role in before if before[role] is not after[role]] == ["recognizer"]
+        assert models.recognition.current.recognizer.identity[0] == "sense-voice"
+        assert await reloading.to(of(model_dir, second_pass="sensevoice", threads=2)) == dict.fromkeys(before, "done")
+        assert len(told.swaps) == 4
+        assert models.ready
+
+
+async def test_other_files_in_the_same_folder_are_another_version(model_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-punc"
+    shutil.copytree(BUNDLED / "tiny-punc", folder)
+    folders = {"tiny-punc": folder}
+    async with tiny(model_dir, folders=folders) as (models, reloading, _):
+        assert models.punctuation is not None
+        before = models.punctuation.current.source
+        assert await reloading.to(of(model_dir, folders=folders)) == {}
+        (folder / "notes.txt").write_text("retrained")
+        assert await reloading.to(of(model_dir, folders=folders)) == {"punctuation": "done"}
+        assert models.punctuation.current.source != before
+
+
+async def test_where_two_versions_have_no_room_the_one_that_serves_goes_on(model_dir: Path) -> None:
+    async with tiny(model_dir, free=1000) as (models, reloading, told):
+        before = current(models)
+        assert await reloading.to(of(model_dir, second_pass="sensevoice")) == {"recognizer": "memory"}
+        assert current(models) == before
+        assert told.swaps == [("recognizer", "memory")]
+
+
+async def test_the_settings_bound_the_memory_too(model_dir: Path) -> None:
+    async with tiny(model_dir) as (_, reloading, _told):
+        bounded = of(model_dir, second_pass="sensevoice", max_memory_bytes=2**20)
+        assert await reloading.to(bounded) == {"recognizer": "memory"}
+        assert await reloading.to(of(model_dir, second_pass="sensevoice")) == {"recognizer": "done"}
+
+
+async def test_another_profile_needs_a_restart(model_dir: Path) -> None:
+    async with tiny(model_dir) as (models, reloading, told):
+        before = current(models)
+        assert await reloading.to(ModelSettings(profile="fake")) == {}
+        assert current(models) == before
+        assert told.swaps == []
