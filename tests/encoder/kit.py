@@ -87,13 +87,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.lookups: Counter[Lookup] = Counter()
-        self.saved_s = 0.0
+        self.saved_s = self.read_s = 0.0
         self.steps: list[EncodedStep] = []
         self.cancellations = 0
 
     def looked_up(self, result, saved_s):
         self.lookups[result] += 1
         self.saved_s += saved_s
+
+    def read(self, spent_s):
+        self.read_s += spent_s
 
     def encoded(self, step):
         self.steps.append(step)

@@ -71,5 +71,15 @@ def test_a_transcript_saves_all_that_models_do_for_a_segment():
     ]
 
 
+def test_features_save_what_front_ends_take_for_a_segment():
+    registry = CollectorRegistry()
+    metrics = EncoderMetrics(registry)
+    for spent_s in (0.01, 0.03):
+        metrics.read(spent_s)
+    state = CacheState((Level("features", (Tier("memory", True, 2, 100),), 60.0, hits=50, misses=2),))
+    (counts,) = read_counts(state, generate_latest(registry).decode())
+    assert counts.saved_s == pytest.approx(50 * 0.02)
+
+
 def test_a_server_that_tells_no_figures_has_no_lines_for_what_it_does_not_count():
     assert read_counts(CacheState((Level("transcripts", (Tier("memory"),), 60.0),)), "") == []

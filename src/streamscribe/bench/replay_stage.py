@@ -64,6 +64,9 @@ class Telemetry:
     def looked_up(self, result: Lookup, saved_s: float) -> None:
         """Counted in `answered`, by window."""
 
+    def read(self, spent_s: float) -> None:
+        """Of no interest here."""
+
     def encoded(self, step: EncodedStep) -> None:
         """A step of the encoder is over."""
         with self._lock:

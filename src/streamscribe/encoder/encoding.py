@@ -61,6 +61,10 @@ class EncoderObserver(Protocol):
         """A request has its embedding, and was spared about so many seconds of encoding."""
         ...
 
+    def read(self, spent_s: float) -> None:
+        """The front end has read a segment, which took so long."""
+        ...
+
     def encoded(self, step: EncodedStep) -> None:
         """A step is over."""
         ...

@@ -221,14 +221,20 @@ class EncoderService:
     def _read(self, caller: Caller, request: SegmentRequest) -> EncoderInput:
         """What the encoder reads of the audio, from the store of features where it is there."""
         if self._features is None or not caller.store:
-            return self._encoder.features(request.samples, request.frames, caller.window)
+            return self._features_of(request, caller.window)
         key = self._keys.derive(
             caller.tenant, "features", *self._encoder.front_end, caller.window.value, caller.fingerprint
         )
         read = self._features.get(key)
         if read is None:
-            read = self._encoder.features(request.samples, request.frames, caller.window)
+            read = self._features_of(request, caller.window)
             self._features.put(caller.tenant, key, read)
+        return read
+
+    def _features_of(self, request: SegmentRequest, window: Window) -> EncoderInput:
+        began_s = monotonic()
+        read = self._encoder.features(request.samples, request.frames, window)
+        self._observer.read(monotonic() - began_s)
         return read
 
     def _encoded(self, flight: Flight, work: "Future[Embedding]") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -116,6 +116,9 @@ class EncoderMetrics:
             buckets=_PER_AUDIO_S,
             registry=registry,
         )
+        self._read = Summary(
+            "streamscribe_encoder_feature_seconds", "What a front end took to read a segment.", registry=registry
+        )
         self._fallbacks = Counter(
             "streamscribe_encoder_fallbacks", "Passes repeated by halves after a failure.", registry=registry
         )
@@ -139,6 +142,10 @@ class EncoderMetrics:
                 self._counts[result] += 1
             self._hit_ratio.set(self._counts[_HIT] / self._sought)
             self._reuse_ratio.set((self._counts[_HIT] + self._counts[_MERGED]) / self._sought)
+
+    def read(self, spent_s: float) -> None:
+        """The front end has read a segment, which took so long."""
+        self._read.observe(spent_s)
 
     def encoded(self, step: EncodedStepFacts) -> None:
         """A step is over."""
