@@ -257,6 +257,17 @@ async def test_a_session_chooses_its_chunk(options: SessionOptions, chunk_ms: in
         assert streams.opened == [chunk_ms]
 
 
+async def test_an_adaptive_session_takes_longer_chunks_for_its_next_segment_while_answers_lag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("streamscribe.core.latency.HIGH_LAG_S", 0.0)  # every answer is late
+    streams = HeardStreams()
+    async with rig(two_pass_models(streams)) as worker:
+        await play(worker, "s", speech(16, 2000, 2000), SessionOptions(latency=Latency.ADAPTIVE))
+        await play(worker, "t", speech(16, 2000), SessionOptions())
+        assert streams.opened == [600, 1200, 600]
+
+
 async def test_tail_padding_is_what_follows_and_silence_where_the_audio_ends() -> None:
     for audio in (silence(700) + voice(1000, 17) + silence(1500), silence(700) + voice(1000, 17)):
         streams = HeardStreams(tail_padding_ms=500)
