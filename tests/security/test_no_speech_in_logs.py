@@ -11,9 +11,14 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
+from streamscribe.bench.hearing import SILENCE, read
+from streamscribe.bench.recordings import named
 from streamscribe.client.local_server import LocalServer
+from streamscribe.client.native import NativeClient
 from streamscribe.control.keys import new_key
 from streamscribe.models.fake.recognizer import POISON
+from streamscribe.wire.native_client import StartMessage
+from streamscribe.wire.native_server import ResultMessage
 from tests.service.kit import END, ending, finals_of, noise_speech, session, told, wav
 
 pytestmark = pytest.mark.timeout(60)
@@ -113,3 +118,25 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
     # the session id that a client chose is its own and may be logged; what else it said may not
     assert CANARY not in told_to_operators.replace(f'"session_id": "{CANARY}"', "")
     assert not [body for body in bodies if CANARY in body]
+
+
+async def test_law_10_what_two_passes_heard_of_listed_names_is_in_no_log_and_no_metric(tmp_path: Path) -> None:
+    clips = named()[:2]
+    flags = ["--profile", "tiny", "--set", "observe.log_level=debug"]
+    with (tmp_path / "stderr").open("w") as log, LocalServer(flags, log=log) as server:
+        heard = []
+        for clip in clips:
+            start = StartMessage(hotwords=[clip.name], words=True)
+            async with NativeClient(server.address.websocket, start=start) as client:
+                await client.send((await read(clip.said.audio)).tobytes() + SILENCE.tobytes())
+                await client.end()
+                heard += [message async for message in client if isinstance(message, ResultMessage)]
+        async with httpx.AsyncClient() as http:
+            metrics = (await http.get(f"{server.address.http}/metrics")).text
+    told_to_operators = (tmp_path / "stderr").read_text() + metrics
+    assert "session opened" in told_to_operators
+    assert {result.pass_ for result in heard if result.is_final} == {1, 2}
+    assert all(clip.name in "".join(result.text for result in heard) for clip in clips)
+    spoken = {char for result in heard for char in result.text if char > "\u2e80"}
+    assert len(spoken) > 8
+    assert not [char for char in spoken if char in told_to_operators]
