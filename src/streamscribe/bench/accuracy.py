@@ -31,7 +31,6 @@ from streamscribe.settings import ModelSettings, Settings
 from streamscribe.wire.native_client import StartMessage
 from streamscribe.wire.native_server import ResultMessage
 
-BLOCK_BYTES = 32_000
 REST_TIMEOUT_S = 600.0
 
 Recognise = Callable[[Utterance], Awaitable[str]]
