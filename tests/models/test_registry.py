@@ -60,6 +60,10 @@ class TestCatalogue:
         ids = [model.id for model in registry.of_profile("zh")]
         assert ids == ["fsmn-vad", "paraformer-zh-streaming", "paraformer-zh", "ct-punc"]
 
+    def test_each_recogniser_says_how_much_must_follow_the_last_word(self):
+        silent = [one.id for one in registry.catalogue().values() if one.task == "asr" and not one.tail_padding_ms]
+        assert silent == []
+
     def test_an_unknown_id_is_answered_with_those_there_are(self):
         with pytest.raises(NotFound, match="whisper-base"):
             registry.find("whisper-enormous")
