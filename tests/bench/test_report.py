@@ -49,6 +49,20 @@ def test_the_bars_are_those_of_the_issue():
     assert BARS["accuracy"]["wer_above_bare_engine"] == {"op": "<=", "bar": 0.005}
     assert BARS["accuracy"]["cer_websocket"] == BARS["accuracy"]["cer_rest"] == {"op": "<=", "bar": 0.2}
     assert BARS["silence"]["cost_last_over_first"] == {"op": "<=", "bar": 1.1}
+    assert BARS["streams"]["sessions"] == {"op": ">=", "bar": 150}
+    assert BARS["streams"]["partial_lag_p95_ms"] == {"op": "<=", "bar": 300}
+    assert BARS["streams"]["final_after_silence_p99_ms"] == {"op": "<=", "bar": 350}
+    assert BARS["streams"]["refusal_p99_ms"] == {"op": "<=", "bar": 50}
+    assert BARS["step"]["real_torch_gain_16"] == {"op": ">=", "bar": 4}
+    assert BARS["step"]["real_onnx_over_generate_16"] == {"op": ">=", "bar": 8}
+    assert BARS["stack"]["real_stack_over_loop"] == {"op": ">=", "bar": 0.9}
+    assert set(map(str, BARS["endurance"].values())) == {str({"op": "<=", "bar": 1.05})}
+    assert BARS["hotwords"] == {
+        "recall_gain_points": {"op": ">=", "bar": 30},
+        "new_errors": {"op": "<=", "bar": 0},
+    }
+    assert BARS["text"]["itn_zh_lines"] == {"op": ">=", "bar": 300}
+    assert BARS["text"]["itn_en_lines"] == {"op": ">=", "bar": 100}
 
 
 def test_a_report_has_the_stated_fields_and_holds_its_figures_against_their_bars():
