@@ -54,6 +54,7 @@ bench: models ## measure against the bars of the issues (the large models' and t
 	@$(BIN)/streamscribe bench silence --check
 	@$(BIN)/streamscribe bench streams --check
 	@$(BIN)/streamscribe bench passes --check
+	@$(BIN)/streamscribe bench hotwords --check
 	@$(BIN)/streamscribe bench text --check
 
 tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about 90 minutes), then pin them
