@@ -6,7 +6,6 @@ python tools/context_effect.py --manifest FILE --piece-s 2.5   the same, cut at 
 """
 
 import argparse
-import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
+import soundfile
+import soxr
 
-from streamscribe.audio.decode import DecodeLimits, decode
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
 from streamscribe.bench.text import corpus_error_rate, counts_characters
 from streamscribe.core.audio import SAMPLE_RATE
@@ -33,16 +33,16 @@ CUT_SHARE = 0.6
 """A piece is cut between so much of its length and its end."""
 
 
-async def read(file: Path) -> Samples:
-    """A recording at 16 kHz, one channel."""
-    pcm = b"".join([block async for block in decode(file, DecodeLimits())])
-    return np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
+def read(file: Path) -> Samples:
+    """A recording at 16 kHz, its channels together."""
+    samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    return np.asarray(soxr.resample(samples.mean(1), rate, SAMPLE_RATE), np.float32)
 
 
 def pieces(samples: Samples, length: int) -> Iterator[Samples]:
-    """Pieces of at most so many samples, cut where it is quietest; only the last may be longer, by a third."""
+    """Pieces of at most so many samples, cut where it is quietest."""
     at = 0
-    while len(samples) - at > length * 4 // 3:
+    while len(samples) - at > length:
         first = at + int(length * CUT_SHARE)
         power = np.convolve(samples[first : at + length] ** 2, np.ones(QUIET_SAMPLES), "valid")
         cut = first + int(power.argmin()) + QUIET_SAMPLES // 2
@@ -85,7 +85,7 @@ def main() -> None:
     simplify = Simplifier().simplify
     with corpus_of(arguments, models) as corpus:
         length = int(arguments.piece_s * SAMPLE_RATE)
-        cut = [(one, list(pieces(asyncio.run(read(one.audio)), length))) for one in corpus]
+        cut = [(one, list(pieces(read(one.audio), length))) for one in corpus]
     if arguments.manifest is None:  # one session of all prompts
         sessions = [(None, [piece for _, parts in cut for piece in parts], [one for one, parts in cut for _ in parts])]
     else:
