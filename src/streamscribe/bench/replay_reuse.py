@@ -75,7 +75,7 @@ async def replayed(engines: Engines, workload: Workload, serial: Sequence[str], 
 
 
 async def unique(engines: Engines, workload: Workload, *, at_once: int, rounds: int) -> Figures:
-    """Each clip once, cold. In a round: after admission, service, service without cache, service, after admission."""
+    """Each clip once, cold. In a round: after admission, service, without cache twice, service, after admission."""
     requests = [request_of(clip) for clip in workload.clips]
     telemetry = Telemetry()
 
@@ -88,7 +88,7 @@ async def unique(engines: Engines, workload: Workload, *, at_once: int, rounds: 
     turns = []
     for _ in range(rounds):
         afters, on = [await after()], [await service(cached=True)]
-        off = [await service(cached=False)]
+        off = [await service(cached=False) for _ in range(2)]
         on.append(await service(cached=True))
         afters.append(await after())
         turns.append((afters, on, off))
