@@ -57,6 +57,7 @@ def test_the_bars_are_those_of_the_issue():
     assert BARS["step"]["real_onnx_over_generate_16"] == {"op": ">=", "bar": 8}
     assert BARS["stack"]["real_stack_over_loop"] == {"op": ">=", "bar": 0.9}
     assert set(map(str, BARS["endurance"].values())) == {str({"op": "<=", "bar": 1.05})}
+    assert set(map(str, BARS["passes"].values())) == {str({"op": "<=", "bar": 0})}
     assert BARS["hotwords"] == {
         "recall_gain_points": {"op": ">=", "bar": 30},
         "new_errors": {"op": "<=", "bar": 0},
