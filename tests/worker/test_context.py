@@ -8,6 +8,7 @@ import pytest
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed
 from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.worker import recall
 from tests.cache.kit import memory, transcripts
 from tests.worker.kit import OFFLINE, HeardRecognizer, fake_models, rig, said, silence, speech, stereo, voice
 from tests.worker.passes import TWO_PASS
@@ -99,7 +100,8 @@ async def test_a_session_whose_segment_fails_ends_and_leaves_nobody_waiting() ->
         assert worker.worker.sessions == 0
 
 
-async def test_kept_finals_are_found_after_the_same_words_only() -> None:
+async def test_kept_finals_are_found_after_the_same_words_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "PATIENCE_S", 60)  # however busy this machine is
     recognizer, blobs = HeardRecognizer(), memory()
     async with rig(fake_models(recognizer), transcripts=transcripts(blobs), context_ttl_s=LONG_TTL_S) as worker:
         first = await worker.transcribe("first", SPEECH, OFFLINE)

@@ -13,7 +13,7 @@ from streamscribe.worker.observer import WorkerObserver
 
 _log = get_logger(__name__)
 
-PATIENCE_S = 0.5
+PATIENCE_S = 1.0
 """A look-up that takes longer is a miss, and its answer is not kept: a slow disk or Redis delays no final for long."""
 
 MAX_KEEPING = 64
