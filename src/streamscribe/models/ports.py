@@ -301,11 +301,6 @@ class StreamingRecognizer(Protocol):
         ...
 
     @property
-    def lookahead_ms(self) -> int:
-        """How much audio behind a token is heard before it comes out, besides the chunk."""
-        ...
-
-    @property
     def tail_padding_ms(self) -> int:
         """Silence that must follow the last sound, as measured, for no last word to be lost."""
         ...

@@ -36,7 +36,6 @@ class FakeStreamingRecognizer:
     """
 
     chunk_choices_ms = (300, 600, 1200)
-    lookahead_ms = 0
     tail_padding_ms = 0
 
     def __init__(self, cost_ms: float = 0.0) -> None:

@@ -24,7 +24,6 @@ class ChunkGrid:
     """
 
     chunk_choices_ms = tuple(rows * ROW_MS for rows in CHUNK_ROWS)
-    lookahead_ms = LOOK_AHEAD_ROWS * ROW_MS
 
     def __init__(self, tail_padding_ms: int) -> None:
         self.tail_padding_ms = tail_padding_ms
