@@ -127,6 +127,9 @@ class ModelSettings(_Section):
         600, 1, 100_000, "Audio seconds that may wait for a model; beyond it sessions wait."
     )
     max_inflight: int = _bounded(4096, 1, 1_000_000, "Requests that may wait for a model or be in its step.")
+    max_failures: int = _bounded(
+        5, 1, 1000, "Steps in a row without an answer after which a model is tried out, and rests if that fails too."
+    )
     max_memory_bytes: int = _bounded(
         0, 0, 2**44, "Memory of the process beyond which no model is replaced while it serves; 0: all that is free."
     )

@@ -66,7 +66,12 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
     caches = await asyncio.to_thread(open_caches, settings.cache)
-    loader = ModelLoader(_both(metrics.step_done, load.step_done), caches=caches, registry=metrics.registry)
+    loader = ModelLoader(
+        _both(metrics.step_done, load.step_done),
+        caches=caches,
+        registry=metrics.registry,
+        on_ejected=metrics.model_ejected,
+    )
     models = await asyncio.to_thread(loader.models, settings.model)
     load.outage = models.outage
     watch_load = partial(_watch_load, metrics, models, load)

@@ -66,8 +66,13 @@ class ModelLoader:
         *,
         caches: Caches | None = None,
         registry: CollectorRegistry | None = None,
+        on_ejected: Callable[[str, str], None] = lambda name, cause: None,
     ) -> None:
-        """What an encoder made is kept in `caches`, by default in some of its own, and counted in `registry`."""
+        """What an encoder made is kept in `caches`, by default in some of its own, and counted in `registry`.
+
+        `on_ejected` hears, in any thread, which model is not ready any more, and why.
+        """
+        self._on_ejected = on_ejected
         self._on_step = on_step
         self._caches = caches
         self._registry = registry
@@ -99,7 +104,7 @@ class ModelLoader:
             policy=policy,
             caches=self._open_caches(),
             metrics=self._metrics(),
-            hooks=Hooks(self._on_step, _failed, settings.step_timeout_s),
+            hooks=Hooks(self._on_step, _failed, self._on_ejected, settings.step_timeout_s, settings.max_failures),
             continuous=writes_continuously(settings),
         )
         return Recognition(recognizer, encoded, weights)
@@ -140,6 +145,8 @@ class ModelLoader:
             on_error=_failed,
             warm_up=warm_up,
             step_timeout_s=settings.step_timeout_s,
+            max_failures=settings.max_failures,
+            on_ejected=self._on_ejected,
         )
 
     def _open_caches(self) -> Caches:

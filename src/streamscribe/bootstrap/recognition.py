@@ -19,11 +19,13 @@ _LANGUAGE_MODEL = "language-model"
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Who hears of a model's steps and failures, and when a step hangs."""
+    """Who hears of a model's steps failures and ejections, when a step hangs, and how many may fail."""
 
     on_step: Callable[[StepReport], None]
     on_error: Callable[[str, BaseException], None]
+    on_ejected: Callable[[str, str], None]
     step_timeout_s: float
+    max_failures: int
 
 
 def encoded_recognition(
@@ -54,6 +56,8 @@ def encoded_recognition(
         on_step=hooks.on_step,
         on_error=hooks.on_error,
         step_timeout_s=hooks.step_timeout_s,
+        max_failures=hooks.max_failures,
+        on_ejected=hooks.on_ejected,
     )
     language_model = (
         _continuous(engine, inside, hooks) if continuous else _in_steps(engine, inside, hooks, encoder.sample)
@@ -72,6 +76,8 @@ def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample:
         on_error=hooks.on_error,
         warm_up=decoder_runs(engine, sample),
         step_timeout_s=hooks.step_timeout_s,
+        max_failures=hooks.max_failures,
+        on_ejected=hooks.on_ejected,
     )
 
 

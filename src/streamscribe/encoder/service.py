@@ -60,6 +60,8 @@ class EncoderService:
         on_step: Callable[[StepReport], None] = lambda report: None,
         on_error: Callable[[str, BaseException], None] = lambda name, error: None,
         step_timeout_s: float = inf,
+        max_failures: int = 5,
+        on_ejected: Callable[[str, str], None] = lambda name, cause: None,
     ) -> None:
         """`weights` is the digest of the model's files. Runs the encoder a few times, to compare batches with singles.
 
@@ -97,6 +99,8 @@ class EncoderService:
             on_error=on_error,
             warm_up=encoder_runs(encoder, policy),
             step_timeout_s=step_timeout_s,
+            max_failures=max_failures,
+            on_ejected=on_ejected,
         )
         """The thread that owns the encoder."""
 

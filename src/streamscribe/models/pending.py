@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.errors import InternalError, StreamScribeError
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -45,3 +45,8 @@ def _settle(pending: Sequence[Pending[Req, Res]]) -> None:
                 one.future.set_exception(one.error)
             else:
                 one.future.set_result(one.answer)  # type: ignore[arg-type]  # None only where Res allows it
+
+
+def shown(error: Exception) -> StreamScribeError:
+    """What the requester may see of it; the traceback would keep the batch's audio alive."""
+    return error.with_traceback(None) if isinstance(error, StreamScribeError) else InternalError()

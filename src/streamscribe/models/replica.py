@@ -4,16 +4,17 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import monotonic
-from typing import Generic, Never, TypeVar
+from typing import Generic, TypeVar
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
-from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScribeError
+from streamscribe.core.errors import ModelUnavailable, StreamScribeError
 from streamscribe.models.out_of_memory import is_out_of_memory
-from streamscribe.models.pending import Pending, deliver
+from streamscribe.models.pending import Pending, deliver, shown
+from streamscribe.models.step_report import StepReport as StepReport
+from streamscribe.models.trials import Trials
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -24,37 +25,18 @@ RETRY_S = 5.0
 """When a client may come back to a model that hangs or has no memory left."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """One batch: `queue_wait_s` is that of the request that waited longest; `failed` requests got an error.
-
-    Of the requests, `live` are of live sessions, with `live_audio_s` of the audio; `lag_s` is the longest time from
-    the arrival of a live stream's chunk to the step's end, None without one. `batch_limit` requests of such length
-    could have shared the step. `out_of_memory` counts the tries that failed so.
-    """
-
-    name: str
-    batch_size: int
-    queue_wait_s: float
-    step_s: float
-    audio_s: float
-    failed: int
-    live: int = 0
-    live_audio_s: float = 0.0
-    lag_s: float | None = None
-    batch_limit: int = 1
-    out_of_memory: int = 0
-
-
 class Replica(Generic[Req, Res]):
     """Runs `step` for requests of any number of sessions and event loops, in one thread of its own.
 
     `step` gets a batch and returns one result each, in order; one that raises must have changed no state, for the
     batch is then tried again by halves until only the guilty request fails. Where memory ran out, later steps are
-    smaller too. `warm_up` runs in the thread before the replica is ready. A step that takes longer than
-    `step_timeout_s` makes the replica unready until it ends; meanwhile nothing waits for it (`fail_if_stalled`).
+    smaller too. `warm_up` runs in the thread before the replica is ready; the first of it again as a trial, when
+    `max_failures` steps in a row gave no answer or memory ran out (`core.health`). While trials fail it takes nothing.
+    A step that takes longer than `step_timeout_s` makes the replica unready until it ends; meanwhile nothing waits for
+    it (`fail_if_stalled`).
 
-    `on_step` and `on_error` are called in the thread, `on_error` by a watchdog too: they must be quick and thread-safe.
+    The hooks are called in the thread, or by a watchdog: they must be quick and thread-safe. `on_ejected` hears why the
+    replica is not ready any more.
     """
 
     def __init__(
@@ -67,6 +49,8 @@ class Replica(Generic[Req, Res]):
         on_error: Callable[[str, BaseException], None] = lambda name, error: None,
         warm_up: Sequence[Callable[[], object]] = (),
         step_timeout_s: float = inf,
+        max_failures: int = 5,
+        on_ejected: Callable[[str, str], None] = lambda name, cause: None,
     ) -> None:
         self.name = name
         self.policy = policy
@@ -80,6 +64,15 @@ class Replica(Generic[Req, Res]):
         self._warm_up = warm_up
         self._step_timeout_s = step_timeout_s
         self._step_began_s: float | None = None
+        self._on_ejected = on_ejected
+        self._trials = Trials(
+            name,
+            warm_up[0] if warm_up else None,
+            max_failures=max_failures,
+            retry_s=RETRY_S,
+            on_error=on_error,
+            on_ejected=on_ejected,
+        )
         self._out_of_memory = 0
         self._stall_told = False
         self._warmup_s = 0.0
@@ -100,8 +93,8 @@ class Replica(Generic[Req, Res]):
 
     @property
     def ready(self) -> bool:
-        """Whether it is warm, its thread lives, and its step does not hang."""
-        return self._warm.is_set() and self._stopped is None and not self.stalled
+        """Whether it is warm, its thread lives, its step does not hang, and its steps succeed."""
+        return self._warm.is_set() and self._stopped is None and not self.stalled and self._trials.ready
 
     @property
     def stalled(self) -> bool:
@@ -113,6 +106,8 @@ class Replica(Generic[Req, Res]):
         """Why it would take no request now."""
         if self._stopped is not None:
             return self._unavailable()
+        if self._trials.ejected:
+            return self._failing()
         return self._stall() if self.stalled else None
 
     @property
@@ -218,6 +213,7 @@ class Replica(Generic[Req, Res]):
             told, self._stall_told = self._stall_told, True
         if not told:
             self._on_error(self.name, self._stall())
+            self._on_ejected(self.name, "stalled")
         self._fail(lost, self._stall)
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -225,8 +221,6 @@ class Replica(Generic[Req, Res]):
         self._stop(f"the model {self.name} is shutting down")
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
-        if not self._thread.is_alive():  # what still refers to the replica shall not keep the engine in memory
-            self._step, self._on_step, self._warm_up = _closed, _nothing, ()
 
     def _line_up(
         self,
@@ -276,26 +270,45 @@ class Replica(Generic[Req, Res]):
                 warm_up()
             self._warmup_s = monotonic() - began
             self._warm.set()
-            while batch := self._gather():
-                self._run(batch)
+            while (batch := self._gather()) is not None:
+                if batch:
+                    self._run(batch)
+                else:
+                    self._try_out()
         except BaseException as error:  # noqa: BLE001 - the thread's edge: whatever ended it, nobody may wait for ever
             self._on_error(self.name, error)
         finally:
             self._stop(f"the model {self.name} has stopped")
             self._fail(list(self._pending.values()), self._unavailable)
+            del self._step, self._on_step, self._warm_up  # who still has the replica shall not keep the engine
+            self._trials.close()
 
-    def _gather(self) -> tuple[Waiting, ...]:
-        """Sleeps until a batch is due; empty when the replica was stopped."""
+    def _gather(self) -> tuple[Waiting, ...] | None:
+        """Sleeps until a batch is due, or, with an empty one, a trial; None when the replica was stopped."""
         with self._changed:
             while not self._stopped:
                 now = monotonic()
+                if self._trials.due(now):
+                    return ()
                 if batch := self._batcher.take(now, self._crowd()):
                     return batch
-                due = self._batcher.next_timer(self._crowd())
-                self._sleeping_until = inf if due is None else due
-                self._changed.wait(None if due is None else due - now)
+                times = [
+                    at for at in (self._batcher.next_timer(self._crowd()), self._trials.next_timer()) if at is not None
+                ]
+                self._sleeping_until = min(times, default=inf)
+                self._changed.wait(self._sleeping_until - now if times else None)
                 self._sleeping_until = None
-            return ()
+            return None
+
+    def _try_out(self) -> None:
+        """Tells whether the model works; where it does not, nobody waits for it."""
+        self._step_began_s = monotonic()
+        self._trials.run()
+        self._step_began_s = None
+        if self._trials.ejected:
+            with self._changed:
+                waiting = [self._pending.pop(item.id) for item in self._batcher.take_all()]
+            self._fail(waiting, self._failing)
 
     def _run(self, batch: tuple[Waiting, ...]) -> None:
         pending = [self._pending[item.id] for item in batch]
@@ -308,6 +321,7 @@ class Replica(Generic[Req, Res]):
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
+        self._trials.judge([one.error for one in pending], out_of_memory=self._out_of_memory > 0)
         deliver(pending)
         live = [item for item in batch if item.priority <= Priority.NORMAL]
         if live:
@@ -347,7 +361,7 @@ class Replica(Generic[Req, Res]):
                     self._batcher.shrink(group, len(pending))
             if len(pending) == 1:
                 self._on_error(self.name, error)
-                pending[0].error = self._no_memory() if short else _shown(error)
+                pending[0].error = self._no_memory() if short else shown(error)
                 return
         finally:
             self._step_began_s = None
@@ -379,18 +393,8 @@ class Replica(Generic[Req, Res]):
     def _stall(self) -> ModelUnavailable:
         return ModelUnavailable(f"the model {self.name} does not answer", retry_after_s=RETRY_S)
 
+    def _failing(self) -> ModelUnavailable:
+        return ModelUnavailable(f"the model {self.name} fails", retry_after_s=RETRY_S)
+
     def _no_memory(self) -> ModelUnavailable:
         return ModelUnavailable(f"the model {self.name} has too little memory", retry_after_s=RETRY_S)
-
-
-def _closed(batch: Sequence[object]) -> Sequence[Never]:
-    raise AssertionError("a closed replica runs no step")
-
-
-def _nothing(report: StepReport) -> None:
-    pass
-
-
-def _shown(error: Exception) -> StreamScribeError:
-    """What the requester may see of it; the traceback would keep the batch's audio alive."""
-    return error.with_traceback(None) if isinstance(error, StreamScribeError) else InternalError()

@@ -99,6 +99,12 @@ class StepInstruments:
         self.failures = Counter(
             "streamscribe_step_failures", "Requests of model steps that failed.", ["model"], registry=registry
         )
+        self.ejections = Counter(
+            "streamscribe_model_ejections",
+            "How often a model was not ready any more, by cause: failed, stalled, out_of_memory.",
+            ["model", "cause"],
+            registry=registry,
+        )
         self.swaps = Counter(
             "streamscribe_model_swaps",
             "Models replaced while they served, and versions that were not taken: by reason.",

@@ -158,6 +158,10 @@ class Metrics:
         """A session was refused because of the load."""
         self._sessions.shed.labels(reason).inc()
 
+    def model_ejected(self, model: str, cause: str) -> None:
+        """A model is not ready any more: `failed`, `stalled` or `out_of_memory`. From any thread."""
+        self._steps.ejections.labels(model, cause).inc()
+
     def model_swapped(self, role: str, result: str) -> None:
         """A role's model was replaced while it served (`done`), or why not."""
         self._steps.swaps.labels(role, result).inc()
