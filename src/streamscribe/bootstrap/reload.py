@@ -10,7 +10,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from streamscribe.bootstrap.engines import VAD_ID, punctuator_id, recognizer_ids, streaming_id
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.weights import size_bytes, weights_digest
-from streamscribe.models.memory import free_bytes, resident_bytes
+from streamscribe.models.memory import free_bytes, resident_bytes, trim
 from streamscribe.models.pool import FirstPass, Models, Punctuation, Recognition, close_version
 from streamscribe.models.slot import Slot, Version
 from streamscribe.models.swap import Refusal, SwapRefused, prepare
@@ -132,6 +132,8 @@ class Reloading:
         self._replaced()
         await role.slot.freed(former)
         await asyncio.to_thread(close_version, former)
+        del former
+        await asyncio.to_thread(trim)
         _log.info("a model was replaced", role=role.name)
         self._observer.model_swapped(role.name, DONE)
         return DONE
