@@ -18,12 +18,14 @@ from streamscribe.core.errors import BadRequest, ModelUnavailable
 from streamscribe.models.fbank import Fbank
 from streamscribe.models.paraformer.chunk_decoder import ChunkDecoder
 from streamscribe.models.paraformer.features import ChunkFrontend, row_count
+from streamscribe.models.paraformer.offline_onnx import OnnxParaformer
 from streamscribe.models.paraformer.streaming_onnx import OnnxStreamingParaformer
-from streamscribe.models.ports import ChunkRequest
+from streamscribe.models.ports import ChunkRequest, SegmentRequest
 from tests.contracts.streaming_recognizer import CHUNK_FRAMES, CHUNK_MS, StreamingRecognizerContract, chunks, hear
 
 ROOT = Path(__file__).parents[2]
-MODEL = Path(streamscribe.models.__file__).parent / "bundled/tiny-paraformer-streaming"
+BUNDLED = Path(streamscribe.models.__file__).parent / "bundled"
+MODEL = BUNDLED / "tiny-paraformer-streaming"
 CLIPS = ROOT / "src/streamscribe/models/bundled/tiny-recordings"
 GOLDEN = json.loads((ROOT / "tests/golden/paraformer_streaming.json").read_text(encoding="utf-8"))
 FEATURES = np.load(ROOT / "tests/golden/paraformer_features.npz")
@@ -80,6 +82,18 @@ def test_most_golden_clips_are_heard_as_they_were_spoken():
     spoken = {entry["file"]: entry["tokens"] for entry in json.loads((CLIPS / "manifest.json").read_bytes())}
     right = sum(tokens["600"] == spoken[name] for name, tokens in GOLDEN["clips"].items())
     assert right >= 0.8 * len(NAMES)
+
+
+def test_law_5_tokens_begin_where_the_offline_model_finds_their_words(engine, clips):
+    offline, apart_ms = OnnxParaformer(_files(BUNDLED / "tiny-paraformer")), []
+    for name, frames in clips.items():
+        tokens, samples = hear(engine, frames), soundfile.read(CLIPS / name, dtype="float32")[0]
+        (heard,) = offline.recognize([SegmentRequest(samples, words=True)])
+        if [token.text for token in tokens] == [word.text for word in heard.words]:
+            apart_ms += [abs(token.start - word.start) / 16 for token, word in zip(tokens, heard.words, strict=True)]
+    assert len(apart_ms) > 40
+    assert np.median(apart_ms) < 100
+    assert np.quantile(apart_ms, 0.9) < 200
 
 
 def test_rows_are_those_of_funasr_however_a_stream_ends(clips):
