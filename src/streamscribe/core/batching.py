@@ -10,14 +10,20 @@ from math import inf
 from streamscribe.core.batch_limit import BatchLimits
 from streamscribe.core.errors import Overloaded
 from streamscribe.core.integrity import ensure
-from streamscribe.core.waiting import RANK, Group, Lane, Priority, Urgency, Waiting
+from streamscribe.core.waiting import (
+    BULK_SHARE,
+    OVERLOAD_RETRY_S,
+    RANK,
+    ROUNDING_S,
+    Group,
+    Lane,
+    Priority,
+    Urgency,
+    Waiting,
+)
 
 __all__ = ["OVERLOAD_RETRY_S", "BatchPolicy", "Batcher", "Priority", "Waiting"]
 
-OVERLOAD_RETRY_S = 2.0
-_ROUNDING_S = 1e-9
-"""What sums of seconds may be off by."""
-_BULK_SHARE = 0.5
 _SIGHT = 8
 
 
@@ -74,8 +80,8 @@ class Batcher:
 
     def add(self, item: Waiting) -> Overloaded | None:
         """Lets `item` wait, or says that too much waits already; a single item of any length is taken."""
-        share = _BULK_SHARE if item.priority >= Priority.BULK else 1.0
-        bound_s = self._policy.max_waiting_s * share + _ROUNDING_S
+        share = BULK_SHARE if item.priority >= Priority.BULK else 1.0
+        bound_s = self._policy.max_waiting_s * share + ROUNDING_S
         too_long = self._lane_of and self._waiting_s + item.audio_s > bound_s
         if too_long or self.inflight >= self._policy.max_inflight * share:
             return Overloaded(retry_after_s=OVERLOAD_RETRY_S)

@@ -4,12 +4,7 @@ from math import inf
 
 from streamscribe.core.errors import Overloaded
 from streamscribe.core.integrity import ensure
-from streamscribe.core.waiting import Priority
-
-RETRY_S = 2.0
-BULK_SHARE = 0.5
-"""What files and drafts may fill of it, so that there is always room for a live session's finals."""
-_ROUNDING_S = 1e-9
+from streamscribe.core.waiting import BULK_SHARE, OVERLOAD_RETRY_S, ROUNDING_S, Priority
 
 
 class Gate:
@@ -37,9 +32,9 @@ class Gate:
     def enter(self, priority: Priority, audio_s: float) -> Overloaded | None:
         """Lets a request in, or says that there is no room; who was let in leaves once."""
         share = BULK_SHARE if priority >= Priority.BULK else 1.0
-        too_long = self._requests and self._audio_s + audio_s > self._max_audio_s * share + _ROUNDING_S
+        too_long = self._requests and self._audio_s + audio_s > self._max_audio_s * share + ROUNDING_S
         if too_long or self._requests >= self._max_requests * share:
-            return Overloaded(retry_after_s=RETRY_S)
+            return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
         self._requests += 1
         self._audio_s += audio_s
         return None
@@ -52,5 +47,5 @@ class Gate:
     def check_integrity(self) -> None:
         """0 <= inside <= bound; nobody inside has no audio."""
         ensure(0 <= self._requests <= self._max_requests, "0 <= requests <= bound")
-        ensure(self._audio_s >= -_ROUNDING_S, "audio is not negative")
+        ensure(self._audio_s >= -ROUNDING_S, "audio is not negative")
         ensure(self._requests > 0 or self._audio_s == 0, "an empty room has no audio")

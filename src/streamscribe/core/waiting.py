@@ -11,6 +11,13 @@ from typing import NamedTuple
 
 from streamscribe.core.integrity import ensure
 
+BULK_SHARE = 0.5
+"""What files and drafts may fill of what may wait, so that there is always room for a live session's finals."""
+OVERLOAD_RETRY_S = 2.0
+"""When to come back where there is no room."""
+ROUNDING_S = 1e-9
+"""What sums of seconds may be off by."""
+
 
 class Priority(IntEnum):
     """Who goes first: each level stands `aging_s` behind the one above, so that nobody waits for ever."""
