@@ -106,10 +106,18 @@ class TestDiskBlobs(BoundedBlobStoreContract, SealedBlobStoreContract):
         assert store.usage() == Usage(0, 0)
 
     def test_files_of_others_are_left_alone_and_unfinished_ones_are_not(self, store):
-        (self.folder / "notes.txt").write_text("mine")
-        (self.folder / "new-abc").write_bytes(b"half")
+        others = ["README", "new-abcdefgh", "new-report.docx", "notes.txt"]
+        for name in others:
+            (self.folder / name).write_text("mine")
+        (self.folder / f"new-{key('a')}-abcdefgh").write_bytes(b"half")
+        (self.folder / "new-folder").mkdir()
+        (self.folder / key("b")).symlink_to(self.folder / "notes.txt")
+        os.mkfifo(self.folder / key("c"))
         self.reopen()
-        assert list(self.stored()) == ["notes.txt"]
+        for path in (self.folder / key("b"), self.folder / key("c")):
+            path.unlink()
+        (self.folder / "new-folder").rmdir()
+        assert sorted(self.stored()) == others
 
     def test_a_disk_that_takes_nothing_keeps_nothing_and_is_counted(self, store):
         store.put(ANN, key("a"), b"1", 60)

@@ -18,7 +18,8 @@ from streamscribe.core.integrity import ensure
 from streamscribe.ports import Blob, Usage, Verified
 
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
-_NEW = "new-"
+_NEW = re.compile(r"new-[0-9a-f]{64}-[a-z0-9_]{8}\Z")
+"""A file that is being written: this process' own names only, as a folder may hold what others call new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class DiskBlobs:
             return False
         new: str | None = None
         try:
-            new = self._write(stored, now)
+            new = self._write(key, stored, now)
             with self._lock:
                 return self._place(new, key, len(stored), owner, expires_ms / 1000, now)
         except OSError:
@@ -136,9 +137,9 @@ class DiskBlobs:
     def _path(self, key: CacheKey) -> Path:
         return self._folder / key
 
-    def _write(self, stored: bytes, now: float) -> str:
+    def _write(self, key: CacheKey, stored: bytes, now: float) -> str:
         """A whole new file, which only its owner may read."""
-        descriptor, new = tempfile.mkstemp(prefix=_NEW, dir=self._folder)
+        descriptor, new = tempfile.mkstemp(prefix=f"new-{key}-", dir=self._folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(stored)
@@ -213,9 +214,11 @@ class DiskBlobs:
         files: list[_File] = []
         with os.scandir(self._folder) as entries:
             for entry in entries:
-                if entry.name.startswith(_NEW):  # its writer was killed; one that lives does not keep its blob then
+                if not entry.is_file(follow_symlinks=False):
+                    continue
+                if _NEW.match(entry.name):  # its writer was killed; one that lives does not keep its blob then
                     Path(entry.path).unlink(missing_ok=True)
-                elif _KEY.match(entry.name) and entry.is_file(follow_symlinks=False):
+                elif _KEY.match(entry.name):
                     file = self._look(entry)
                     if file is not None and file.expires_s > now:
                         files.append(file)
