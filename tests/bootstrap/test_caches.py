@@ -1,12 +1,15 @@
 """The caches that settings ask for, and what is told of settings that cannot be."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamscribe.bootstrap.caches import check_context, open_caches, open_kept
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
+from tests.cache.kit import ACME
 
 
 def settings_of(folder: Path, **cache: Any) -> CacheSettings:
@@ -58,6 +61,40 @@ def test_a_folder_that_cannot_be_made_is_told_by_its_setting(tmp_path: Path, nam
     wishes: dict[str, Any] = {name: tmp_path / "file" / "folder", "transcripts": True}
     with pytest.raises(SettingsError, match=rf"^setting cache\.{name}: "):
         open_caches(settings_of(tmp_path, **wishes))
+
+
+@pytest.mark.parametrize("opened", [open_caches, open_kept])
+@pytest.mark.parametrize("other", ["one", "two/../one", "link"])
+def test_two_levels_in_one_folder_are_refused(tmp_path: Path, other: str, opened: Callable[..., Any]) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    both = {"feature_cache_dir": tmp_path / "one", "transcript_dir": tmp_path / other, "transcripts": True}
+    with pytest.raises(SettingsError, match=r"^setting cache\.transcript_dir: .* its own$"):
+        opened(settings_of(tmp_path, **both))
+    assert not (tmp_path / "secret").exists()
+
+
+@pytest.mark.parametrize(
+    "later",
+    [{}, {"transcripts": False, "max_feature_cache_size": 0}, {"tenant_share": 0.01}, {"max_transcript_bytes": 2**16}],
+    ids=["as before", "switched off", "a smaller share", "a smaller bound"],
+)
+def test_whoever_looks_finds_all_that_was_kept_and_takes_nothing_away(tmp_path: Path, later: dict[str, Any]) -> None:
+    places = {"feature_cache_dir": tmp_path / "features", "transcript_dir": tmp_path / "texts"}
+    caches = open_caches(settings_of(tmp_path, transcripts=True, **places))
+    assert caches.features is not None
+    assert caches.transcripts is not None
+    for number in range(10):
+        key = caches.keys.derive(ACME, "k", number)
+        caches.features.put(ACME, key, np.ones((10, 80), np.float32))
+        caches.transcripts.store.put(caches.keys.owner(ACME), key, bytes(20_000), 1000)
+    for _ in range(2):
+        kept = open_kept(settings_of(tmp_path, **places | {"transcripts": True} | later))
+        assert {level.level: level.tiers["disk"].entries for level in kept.facts()} == {
+            "features": 10,
+            "transcripts": 10,
+        }
+    assert kept.purge(ACME) == {"features": 10, "transcripts": 10}
+    assert not list((tmp_path / "texts").iterdir())
 
 
 def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:

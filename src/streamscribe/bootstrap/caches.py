@@ -30,6 +30,9 @@ FEATURE_TTL_S = 7 * 24 * 3600.0
 READ_CONTEXT = ("whisper",)
 """Profiles whose recogniser reads what was said before a segment."""
 
+_ROOMS = ("max_feature_cache_size", "max_transcript_bytes")
+_ANY_ROOM = 2**40
+
 Tiers = dict[str, BlobStore]
 
 _TURNS = {
@@ -79,6 +82,7 @@ def open_caches(settings: CacheSettings) -> Caches:
 
     Raises SettingsError for a folder, a secret or a Redis address that cannot be used.
     """
+    _check_folders(settings)
     secret = cache_secret(settings)
     keys, seal, tally = CacheKeys(secret), Seal(secret), Tally()
     embeddings = RestingOutputs(
@@ -110,10 +114,13 @@ def open_caches(settings: CacheSettings) -> Caches:
 def open_kept(settings: CacheSettings) -> Levels:
     """What outlives servers, on disk and in Redis, for who looks after it; of no level where nothing does.
 
-    Raises SettingsError as `open_caches` does.
+    Looking takes nothing away: no bound is held here. What a level kept before it was switched off is there too, as
+    long as its place is named. Raises SettingsError as `open_caches` does.
     """
+    settings = settings.model_copy(update={"transcripts": True, "tenant_share": 1.0} | dict.fromkeys(_ROOMS, _ANY_ROOM))
     if not settings.outlives_the_process:
         return Levels([])
+    _check_folders(settings)
     secret = cache_secret(settings)
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
@@ -125,6 +132,13 @@ def open_kept(settings: CacheSettings) -> Levels:
 
 def _say(level: str, turn: Turn) -> None:
     _log.warning(_TURNS[turn], level=level)
+
+
+def _check_folders(settings: CacheSettings) -> None:
+    """Raises SettingsError where two levels would have one folder: each would count and evict the other's files."""
+    features, texts = settings.feature_cache_dir, settings.transcript_dir
+    if features and texts and features.expanduser().resolve() == texts.expanduser().resolve():
+        raise SettingsError(f"setting cache.transcript_dir: {texts} is cache.feature_cache_dir too; give it its own")
 
 
 def _kept_features(tiers: Tiers) -> Kept | None:
