@@ -125,3 +125,11 @@ def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
         "error: no server answers at http://127.0.0.1:9; start one with: streamscribe serve\n",
     )
     assert CliRunner().invoke(app, ["cache", "show", "--url", "ftp://x"]).exit_code == 2
+
+
+@pytest.mark.parametrize("key", ["ss_a_b\r", "a\nb", "ключ"])
+@pytest.mark.parametrize("command", ["show", "roi", "purge"])
+def test_a_key_that_cannot_be_one_is_told_before_a_server_is_asked(command: str, key: str) -> None:
+    done = CliRunner().invoke(app, ["cache", command, "--url", "http://127.0.0.1:9"], env={"STREAMSCRIBE_KEY": key})
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: --key: ")

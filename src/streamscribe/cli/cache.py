@@ -225,6 +225,8 @@ def _fetch(method: str, url: str, key: str | None, path: str) -> bytes:
         address = f"{http_url(url)}{path}"
     except ValueError as error:
         fail(f"--url: {error}", Exit.USAGE)
+    if key is not None and not (key.isascii() and key.isprintable()):
+        fail("--key: this is no API key: it has characters that no key has", Exit.USAGE)
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
         answer = httpx.request(method, address, headers=headers, timeout=PATIENCE_S)
