@@ -117,7 +117,7 @@ def utterances(rng: random.Random, seed: int) -> bytes:
     ("models", "count", "voice"),
     [
         pytest.param(two_pass_models, 200, noise, id="fake"),
-        pytest.param(lambda: load_models(ModelSettings(profile="tiny")), 48, utterances, id="tiny"),
+        pytest.param(lambda: load_models(ModelSettings(profile="tiny")), 200, utterances, id="tiny"),
     ],
 )
 async def test_many_sessions_of_which_half_leave_hear_what_each_hears_alone(
