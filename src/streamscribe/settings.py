@@ -99,11 +99,18 @@ class ModelSettings(_Section):
     engine: Literal["onnx", "torch"] = Field(
         default="onnx", description="What runs the streaming Paraformer; `torch` needs the extra `funasr`."
     )
-    second_pass: Literal["paraformer", "sensevoice", "nano", "funasr"] = Field(
+    second_pass: Literal["paraformer", "sensevoice", "nano", "funasr", "auto"] = Field(
         default="paraformer",
         description="What recognises whole segments in the profiles `tiny` and `zh`. `nano` (Fun-ASR-Nano) and "
-        "`funasr` (AutoModel with `folders.funasr`) need the extra `funasr`.",
+        "`funasr` (AutoModel with `folders.funasr`) need the extra `funasr`. `auto` is two, by a segment's length.",
     )
+    auto_short: Literal["paraformer", "sensevoice", "nano"] = Field(
+        default="sensevoice", description="With `auto`, what recognises segments of up to `auto_up_to_ms`."
+    )
+    auto_long: Literal["paraformer", "sensevoice", "nano"] = Field(
+        default="paraformer", description="With `auto`, what recognises longer ones."
+    )
+    auto_up_to_ms: int = _bounded(10_000, 100, 30_000, "With `auto`, the longest of short segments, with their edges.")
     device: str = Field(
         default="cpu",
         pattern=r"^(cpu|cuda(:\d+)?)$",
@@ -162,9 +169,6 @@ class WorkerSettings(_Section):
 class CacheSettings(_Section):
     """What is kept so that nothing is computed twice. By default in memory only, and no transcripts."""
 
-    enable_model_cache: bool = Field(
-        default=True, description="One copy of each model serves all requests; off: each request loads its own."
-    )
     max_encoder_entries: int = _bounded(4096, 0, 1_000_000, "Encoder outputs kept in memory; 0: none.")
     max_encoder_bytes: int = _bounded(512 * 2**20, 0, 2**40, "Bytes of them; 0: none.")
     max_feature_cache_size: int = _bounded(

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.reload import Reloading
 from streamscribe.models.pool import Models
+from streamscribe.models.ports import SegmentRequest
 from streamscribe.settings import ModelSettings
 from tests.models.tiny import BUNDLED
 
@@ -97,3 +99,15 @@ async def test_another_profile_needs_a_restart(model_dir: Path) -> None:
         assert await reloading.to(ModelSettings(profile="fake")) == {}
         assert current(models) == before
         assert told.swaps == []
+
+
+async def test_a_model_for_short_segments_and_one_for_long_ones_come_in_place_of_one(model_dir: Path) -> None:
+    async with tiny(model_dir) as (models, reloading, _):
+        assert await reloading.to(of(model_dir, second_pass="auto", auto_up_to_ms=2000)) == {"recognizer": "done"}
+        assert [part.name for part in models.recognition.current.parts] == ["recognizer-short", "recognizer-long"]
+        sources = [
+            models.recognition.current.source(SegmentRequest(np.zeros(16 * ms, np.float32))) for ms in (2000, 2001)
+        ]
+        assert [source[1] for source in sources] == ["sense-voice", "paraformer"]
+        assert models.ready
+        assert await reloading.to(of(model_dir, second_pass="auto", auto_up_to_ms=2000)) == {}

@@ -110,7 +110,21 @@ class TestDoctor:
 def test_warmup_says_the_seconds_of_each_model(run):
     told = json.loads(run("warmup", *FAKE, "--json").out)
     assert told["profile"] == "fake"
-    assert told["warmup_s"].keys() == {"vad", "recognizer"}
+    assert told["devices"].keys() == {"cpu"}
+    assert told["devices"]["cpu"]["warmup_s"].keys() == {"vad", "recognizer"}
+
+
+def test_warmup_of_some_models_and_of_none_that_there_is(run):
+    told = json.loads(run("warmup", "--profile", "tiny", "--models", "tiny-punc,tiny-paraformer", "--json").out)
+    assert told["devices"]["cpu"]["warmup_s"].keys() == {"recognizer", "punctuation"}
+    done = run("warmup", "--profile", "tiny", "--models", "ct-punc")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ct-punc: none of this profile's models; there are: fsmn-vad, tiny-paraformer,")
+
+
+def test_warmup_on_a_device_that_no_model_can_use_exits_2(run):
+    done = run("warmup", *FAKE, "--devices", "cuda")
+    assert (done.code, done.err) == (2, "error: setting model.device: cuda: of these models none runs by PyTorch\n")
 
 
 def test_a_defect_is_one_line_and_says_how_to_see_where(run, tmp_path):

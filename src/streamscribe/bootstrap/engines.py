@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from streamscribe.core.audio import to_samples
 from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
 from streamscribe.models.registry import catalogue, open_verified
 from streamscribe.settings import ModelSettings, SettingsError
@@ -76,18 +77,28 @@ _KNOWN = frozenset(
 
 
 def recognizer_id(settings: ModelSettings) -> str:
-    """The catalogue's id of what recognises whole segments."""
+    """The catalogue's id of what recognises whole segments; `auto` where the length decides."""
     if settings.profile not in _NAMES:
         return {"whisper": _WHISPER}.get(settings.profile, settings.profile)
     if settings.second_pass == "funasr":
         return _AUTO_MODEL
+    if settings.second_pass == "auto":
+        return "auto"
     names = _NAMES[settings.profile]
     return {"paraformer": names.paraformer, "sensevoice": names.sense_voice, "nano": names.nano}[settings.second_pass]
 
 
 def recognizer_ids(settings: ModelSettings) -> tuple[str, ...]:
     """The catalogue's ids of all that recognises whole segments."""
-    return (recognizer_id(settings),)
+    return tuple(map(recognizer_id, by_length(settings))) or (recognizer_id(settings),)
+
+
+def by_length(settings: ModelSettings) -> tuple[ModelSettings, ...]:
+    """The settings of what recognises short segments, and of what recognises long ones; none where one does all."""
+    if settings.profile not in _NAMES or settings.second_pass != "auto":
+        return ()
+    choices = (settings.auto_short, settings.auto_long)
+    return tuple(settings.model_copy(update={"second_pass": choice}) for choice in choices)
 
 
 def writes_continuously(settings: ModelSettings) -> bool:
@@ -136,6 +147,11 @@ class EngineLoader:
 
     def recognizer(self) -> SegmentRecognizer:
         """Whisper, or the second pass."""
+        if several := by_length(self._settings):
+            from streamscribe.models.by_length import RecognizerByLength
+
+            short, long = (EngineLoader(one).recognizer() for one in several)
+            return RecognizerByLength(short, long, to_samples(self._settings.auto_up_to_ms))
         if self._names is not None:
             return self._second_pass(self._names)
         if self._settings.profile == "fake":

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.engines import (
     EngineLoader,
+    by_length,
     punctuator_id,
     recognizer_ids,
     streaming_id,
@@ -17,8 +18,10 @@ from streamscribe.bootstrap.engines import (
 )
 from streamscribe.bootstrap.recognition import Hooks, encoded_recognition
 from streamscribe.bootstrap.weights import weights_digest
+from streamscribe.core.audio import to_samples
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import BadRequest
+from streamscribe.models.by_length import recognition_by_length
 from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
 from streamscribe.models.pool import FirstPass, Models, Punctuation, Recognition
 from streamscribe.models.ports import (
@@ -91,12 +94,23 @@ class ModelLoader:
         return vad, self._replica(settings, "vad", vad.step, policy, vad_runs(vad, policy))
 
     def recognition(self, settings: ModelSettings) -> Recognition:
-        """What recognises whole segments."""
+        """What recognises whole segments: one model, or two by length."""
+        several = by_length(settings)
+        if not several:
+            return self._recognition(settings, "recognizer")
+        short, long = several
+        return recognition_by_length(
+            self._recognition(short, "recognizer-short"),
+            self._recognition(long, "recognizer-long"),
+            to_samples(settings.auto_up_to_ms),
+        )
+
+    def _recognition(self, settings: ModelSettings, name: str) -> Recognition:
         recognizer, policy = EngineLoader(settings).recognizer(), _segments(settings)
         weights = weights_digest(settings, *recognizer_ids(settings))
         if not isinstance(recognizer, EncoderDecoderRecognizer):
             runs = recognizer_runs(recognizer, policy)
-            stage = self._replica(settings, "recognizer", recognizer.recognize, policy, runs)
+            stage = self._replica(settings, name, recognizer.recognize, policy, runs)
             return Recognition(recognizer, stage, weights)
         encoded = encoded_recognition(
             recognizer.engine,

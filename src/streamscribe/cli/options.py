@@ -57,6 +57,14 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="One setting,
 ProfileOption = Annotated[
     str | None, typer.Option("--profile", help="Models: whisper, tiny, zh, or fake (load tests).")
 ]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="What recognises segments in the profiles tiny and zh: paraformer, sensevoice, nano, funasr, or auto, "
+        "which takes one for short segments and another for long ones.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON value for machines.")]
 LanguageOption = Annotated[
     str | None,
@@ -120,6 +128,10 @@ LevelsOption = Annotated[
 PartsOption = Annotated[list[Part] | None, typer.Option("--part", help="Measure only this; repeatable.")]
 
 
+PROFILES_OF_SEGMENT_MODELS = ("tiny", "zh")
+"""Those in which what recognises segments can be chosen."""
+
+
 def settings_from(config: Path | None, assignments: list[str] | None, **flags: Any) -> "Settings":
     """The settings tree of a command; `flags` are dotted paths with `__` for the dot. Raises SettingsError."""
     from streamscribe.settings import SettingsError, load
@@ -131,7 +143,11 @@ def settings_from(config: Path | None, assignments: list[str] | None, **flags: A
             raise SettingsError(f"--set {assignment}: write section.field=value, as in gateway.port=8001")
         overrides[path] = value
     overrides.update({name.replace("__", "."): value for name, value in flags.items() if value is not None})
-    return load(config, overrides)
+    settings = load(config, overrides)
+    if "model.second_pass" in overrides and settings.model.profile not in PROFILES_OF_SEGMENT_MODELS:
+        named = " and ".join(PROFILES_OF_SEGMENT_MODELS)
+        raise SettingsError(f"setting model.second_pass: of the profiles {named}, not of {settings.model.profile}")
+    return settings
 
 
 def require_models(settings: "Settings", *others: str) -> None:

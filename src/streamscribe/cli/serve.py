@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, ProfileOption, SetOption, require_models, settings_from
+from streamscribe.cli.options import ConfigOption, ModelOption, ProfileOption, SetOption, require_models, settings_from
 from streamscribe.cli.output import out
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def serve(
         int | None, typer.Option(help="Port of FunASR's WebSocket (default 10095; 0 a free one, -1 none).")
     ] = None,
     profile: ProfileOption = None,
+    model: ModelOption = None,
     tenants: Annotated[Path | None, typer.Option(help="Tenants file; see `streamscribe keys new`.")] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Serve without keys on any address.")] = False,
     log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
@@ -62,6 +63,7 @@ def serve(
         gateway__tenants_file=tenants,
         gateway__no_auth=no_auth or None,
         model__profile=profile,
+        model__second_pass=model,
         observe__log_format=log_format,
     )
     settings = read()

@@ -15,6 +15,7 @@ from streamscribe.cli.options import (
     HotwordOption,
     JsonOption,
     LanguageOption,
+    ModelOption,
     ProfileOption,
     SetOption,
     require_models,
@@ -52,6 +53,7 @@ def transcribe(
     words: Annotated[bool, typer.Option("--words", help="With the times of words (in JSON).")] = False,
     itn: Annotated[bool, typer.Option(help="Write numbers as people do.")] = True,
     profile: ProfileOption = None,
+    model: ModelOption = None,
     config: ConfigOption = None,
     set_: SetOption = None,
     json: JsonOption = False,
@@ -75,7 +77,7 @@ def transcribe(
     from streamscribe.core.options import Mode, SessionOptions
     from streamscribe.wire.fields import parse_language
 
-    settings = settings_from(config, set_, model__profile=profile, observe__log_level="error")
+    settings = settings_from(config, set_, model__profile=profile, model__second_pass=model, observe__log_level="error")
     require_models(settings)
     format_ = Format.JSON if json else format_
     options = SessionOptions(

@@ -1,7 +1,7 @@
 """The models of one worker, loaded once, warm before they are ready, and replaced while they serve."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -31,11 +31,15 @@ WATCH_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recognition:
-    """What recognises whole segments, and the stage that runs it. `weights` is the sum of its files."""
+    """What recognises whole segments, and the stage that runs it. `weights` is the sum of its files.
+
+    Where it is several, `choose` says which of them a request goes to.
+    """
 
     recognizer: SegmentRecognizer
     stage: Stage[SegmentRequest, Hypothesis]
     weights: str = ""
+    choose: "Callable[[SegmentRequest], Recognition] | None" = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -44,7 +48,8 @@ class Recognition:
 
     def source(self, request: SegmentRequest) -> Identity:
         """All that the request's hypothesis depends on besides the request."""
-        return (self.weights, *self.recognizer.identity)
+        chosen = self if self.choose is None else self.choose(request)
+        return (chosen.weights, *chosen.recognizer.identity)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
