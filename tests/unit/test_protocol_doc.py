@@ -1,5 +1,6 @@
 """docs/protocol.md says what the code does."""
 
+import re
 from pathlib import Path
 
 from tools.render_protocol import DOCUMENT, diagram, errors, render
@@ -31,3 +32,9 @@ def test_every_message_type_of_the_wire_is_named() -> None:
     tags = [part.split('"')[0] for path in wire for part in path.read_text().split('tag="')[1:]]
     assert len(tags) > 10
     assert [tag for tag in tags if f"`{tag}`" not in text] == []
+
+
+def test_every_example_sends_files_as_files_and_lets_its_pings_wait_behind_the_audio() -> None:
+    calls = re.findall(r"\bconnect\((.*)\) as ", DOCUMENT.read_text())
+    assert calls
+    assert [call for call in calls if "mode=offline" not in call or "ping_timeout=None" not in call] == []
