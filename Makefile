@@ -57,7 +57,7 @@ bench: models ## measure against the bars of the issues (the large models' and t
 	@$(BIN)/streamscribe bench hotwords --check
 	@$(BIN)/streamscribe bench text --check
 
-tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about 90 minutes), then pin them
+tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about three hours), then pin them
 	@PYTHONPATH=tools $(BIN)/python -m tiny_models all
 	@$(BIN)/python tools/pin_bundled.py
 

@@ -34,8 +34,9 @@ STREAMING = (
 OFFLINE = (
     Phase("everyday", Schedule(2000, planned_steps=4000)),
     Phase("strings", Schedule(2600, peak_rate=1.5e-3, seed=1)),
+    Phase("strings", Schedule(5000, peak_rate=1.5e-3, seed=2)),
 )
-HOT_WORDS = Phase("strings", Schedule(6000, planned_steps=12000, peak_rate=1e-3))
+HOT_WORDS = Phase("strings", Schedule(9000, peak_rate=1e-3))
 SENSE_VOICE = (
     Phase("everyday", Schedule(4000, warm_up_steps=200)),
     Phase("strings", Schedule(2000, peak_rate=1.5e-3, warm_up_steps=200, seed=1)),

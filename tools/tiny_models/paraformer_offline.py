@@ -24,6 +24,11 @@ from .vocabulary import ENGLISH, HOT_WORD_SPELLINGS, OFFLINE_TOKEN_IDS, OFFLINE_
 WIDTH = 96
 NO_BIAS = 0  # the token that says "no hot word here": <blank>
 START = 1
+TIME_PARTS = ("predictor.upsample_cnn.", "predictor.blstm.", "predictor.cif_output2.")
+TIME_PHASES = 2
+"""What places tokens in time learns from their number alone, and drifts: a third phase made their errors four times as
+large. So later phases leave it as it was."""
+MOST_OTHERS = 45  # in a list of hot words, besides what was said: FunASR's export keeps 51
 HOT_WORD_PARTS = ("bias_encoder.", "seaco_decoder.", "hotword_output_layer.", "decoder.embed.")
 
 
@@ -146,8 +151,14 @@ def written(said: tuple[str, ...], draw: random.Random) -> list[str]:
     return respelled(said) if draw.random() < 0.6 else list(said)
 
 
+def near_miss(word: tuple[str, ...], draw: random.Random) -> tuple[str, ...]:
+    """The word with one of its syllables replaced: what a list must not make of what was said."""
+    place = draw.randrange(len(word))
+    return (*word[:place], draw.choice(list(SYLLABLES.values())), *word[place + 1 :])
+
+
 def draw_hot_words(heard: Sequence[Heard], most_others: int, draw: random.Random) -> list[Words]:
-    """A list of hot words for each utterance: mostly a part of it, and words of others or of nobody."""
+    """A list of hot words for each utterance: mostly a part of it, near misses, and words of others or of nobody."""
     said = []
     for utterance in heard:
         length = min(draw.randint(2, 4), len(utterance.tokens))
@@ -157,6 +168,7 @@ def draw_hot_words(heard: Sequence[Heard], most_others: int, draw: random.Random
     lists = []
     for own in said:
         words = draw.sample([*said, *nobody], k=draw.randint(0, most_others))
+        words += [near_miss(own, draw) for _ in range(draw.randint(0, 2))]
         words += [own] if draw.random() < 0.7 else []
         draw.shuffle(words)
         lists.append({word: written(word, draw) for word in words})
@@ -191,7 +203,7 @@ def hot_word_losses(
     pad = nn.utils.rnn.pad_sequence
     for step in range(schedule.steps):
         batch = draw.sample(heard, k=rows)
-        lists = draw_hot_words(batch, min(24, step * 40 // schedule.steps), draw)
+        lists = draw_hot_words(batch, min(MOST_OTHERS, step * 2 * MOST_OTHERS // schedule.steps), draw)
         labels = [hot_word_label(utterance.tokens, words) for utterance, words in zip(batch, lists, strict=True)]
 
         def loss(
@@ -230,6 +242,10 @@ def segmentation() -> str:
     return "".join([*(f"{c} {c}\n" for c in characters), *(f"{w} {' '.join(p)}\n" for w, p in ENGLISH.items())])
 
 
+def _time_parts(model: nn.Module) -> Weights:
+    return {name: value.clone() for name, value in model.state_dict().items() if name.startswith(TIME_PARTS)}
+
+
 def make(corpora: Path, work: Path, folder: Path, phases: Sequence[Phase], hot_words: Phase) -> None:
     """Trains the recogniser, then what hot words need; overwrites the model directory with every snapshot."""
     normalisation = corpora / phases[0].corpus / "am.mvn"
@@ -248,9 +264,14 @@ def make(corpora: Path, work: Path, folder: Path, phases: Sequence[Phase], hot_w
 
     for index, phase in enumerate(phases):
         model, features, draw = start(phase, go_on=index > 0)
+        kept = _time_parts(model) if index >= TIME_PHASES else {}
         for name, parameter in model.named_parameters():
             parameter.requires_grad = not name.startswith(HOT_WORD_PARTS[:3])
-        save(train(model, recogniser_losses(model, features, draw), phase.schedule, save, work / "log.jsonl"))
+
+        def snapshot(weights: Weights, kept: Weights = kept) -> None:
+            save({**weights, **kept})
+
+        snapshot(train(model, recogniser_losses(model, features, draw), phase.schedule, snapshot, work / "log.jsonl"))
 
     model, features, draw = start(hot_words, go_on=True)
     for name, parameter in model.named_parameters():
