@@ -26,7 +26,7 @@ from streamscribe.core.results import Result, ResultType, Word
 from streamscribe.gateway.app import create_app
 from streamscribe.gateway.auth import Authenticator
 from streamscribe.gateway.hub import Hub, OpenDoor
-from streamscribe.gateway.listener import Binding, Listener
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.observe.metrics import Metrics
@@ -141,14 +141,15 @@ async def serving(
         routes=routes(hub, decoders, limits=limits, model="whisper-base"),
     )
     worker = ScriptWorker(bus, finals, error, hold)
-    async with Listener([Binding(app, "127.0.0.1", 0, "gateway.port")], gateway, limits) as listener:
-        base_url = f"http://127.0.0.1:{listener.ports[0]}"
-        async with AsyncOpenAI(api_key=api_key, base_url=f"{base_url}/v1", max_retries=0) as client:
-            yield Service(hub, worker, decoders, base_url, client)
-        async with asyncio.timeout(10):
-            await hub.wait_empty()
-        hub.check_integrity()
-        assert not decoders._running
-        await hub.close()
+    with bound(Address("127.0.0.1", 0, "gateway.port")) as (taken,):
+        async with Listener([Binding(app, taken)], gateway, limits) as listener:
+            base_url = f"http://127.0.0.1:{listener.ports[0]}"
+            async with AsyncOpenAI(api_key=api_key, base_url=f"{base_url}/v1", max_retries=0) as client:
+                yield Service(hub, worker, decoders, base_url, client)
+            async with asyncio.timeout(10):
+                await hub.wait_empty()
+            hub.check_integrity()
+            assert not decoders._running
+            await hub.close()
     await decoders.close()
     await bus.close()

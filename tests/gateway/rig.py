@@ -32,7 +32,7 @@ from streamscribe.core.results import Result, ResultType
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator
 from streamscribe.gateway.hub import Hub, OpenDoor
-from streamscribe.gateway.listener import Binding, Listener
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import TenantStore
@@ -175,15 +175,14 @@ async def running(
     decoder = DecoderPool(DecodeLimits(), spare=False)
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}
     app = create_app(hub, auth, metrics=metrics, routes=routes, **shared)
-    bindings = [
-        Binding(app, "127.0.0.1", 0, "gateway.port"),
-        Binding(create_funasr_app(hub, auth, **shared), "127.0.0.1", 0, "gateway.funasr_port"),
-    ]
-    async with Listener(bindings, gateway, limits, ping_s=ping_s) as listener:
-        port, funasr_port = listener.ports
-        yield Gateway(app, hub, bus, EchoWorker(bus), metrics, port, funasr_port)
-        hub.check_integrity()
-        await hub.close()
+    apps = (app, create_funasr_app(hub, auth, **shared))
+    places = (Address("127.0.0.1", 0, "gateway.port"), Address("127.0.0.1", 0, "gateway.funasr_port"))
+    with bound(*places) as sockets:
+        async with Listener(list(map(Binding, apps, sockets)), gateway, limits, ping_s=ping_s) as listener:
+            port, funasr_port = listener.ports
+            yield Gateway(app, hub, bus, EchoWorker(bus), metrics, port, funasr_port)
+            hub.check_integrity()
+            await hub.close()
     hub.check_integrity()
     await bus.close()
     await decoder.close()

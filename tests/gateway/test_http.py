@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from streamscribe import __version__
-from streamscribe.gateway.listener import Binding, Listener
-from streamscribe.settings import GatewaySettings, LimitSettings, SettingsError
+from streamscribe.gateway.listener import Address, bound
+from streamscribe.settings import SettingsError
 from tests.gateway.raw import hang_up
 from tests.gateway.rig import Gateway, running, told
 
@@ -108,18 +108,17 @@ async def test_health_answers_while_sessions_stream(gateway: Gateway, http: http
 
 
 async def test_a_port_in_use_is_a_settings_error_that_names_the_field_and_frees_the_others() -> None:
-    async def app(scope: object, receive: object, send: object) -> None:
-        raise AssertionError
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        bindings = [
-            Binding(app, "127.0.0.1", 0, "gateway.port"),
-            Binding(app, "127.0.0.1", port, "gateway.funasr_port"),
+    with socket.create_server(("127.0.0.1", 0)) as taken, bound(Address("127.0.0.1", 0, "gateway.port")) as (free,):
+        other = free.getsockname()[1]
+        free.close()
+        places = [
+            Address("127.0.0.1", other, "gateway.port"),
+            Address("127.0.0.1", taken.getsockname()[1], "gateway.funasr_port"),
         ]
-        with pytest.raises(SettingsError, match="funasr_port"):
-            async with Listener(bindings, GatewaySettings(), LimitSettings()):
-                pass
+        with pytest.raises(SettingsError, match="funasr_port"), bound(*places):
+            pass
+        with bound(places[0]):
+            pass
 
 
 async def test_the_listener_leaves_within_two_seconds_when_a_client_stays() -> None:

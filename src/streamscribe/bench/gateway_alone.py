@@ -25,7 +25,7 @@ from streamscribe.gateway.auth import Authenticator
 from streamscribe.gateway.collector import settle_collector
 from streamscribe.gateway.drain import drain, stop_signals
 from streamscribe.gateway.hub import Hub, OpenDoor
-from streamscribe.gateway.listener import Binding, Listener
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.observe.logs import configure
 from streamscribe.observe.loop import probe_event_loop
@@ -97,18 +97,19 @@ async def _serve(started_at: float) -> None:
         readiness=Readiness(hub, lambda: []),
         decode=decoders.decode,
     )
-    async with (
-        stop_signals() as stop,
-        Listener([Binding(app, gateway.host, 0, "port")], gateway, limits) as listener,
-        asyncio.TaskGroup() as tasks,
-    ):
-        probing = tasks.create_task(probe_event_loop(metrics.loop_lagged))
-        settle_collector()
-        url = f"http://{gateway.host}:{listener.ports[0]}"
-        print(json.dumps({"url": url, "funasr_url": None, "ready_s": monotonic() - started_at}), flush=True)  # noqa: T201
-        await stop.wait()
-        probing.cancel()
-        await drain(hub, gateway)
+    with bound(Address(gateway.host, 0, "port")) as (taken,):
+        async with (
+            stop_signals() as stop,
+            Listener([Binding(app, taken)], gateway, limits) as listener,
+            asyncio.TaskGroup() as tasks,
+        ):
+            probing = tasks.create_task(probe_event_loop(metrics.loop_lagged))
+            settle_collector()
+            url = f"http://{gateway.host}:{listener.ports[0]}"
+            print(json.dumps({"url": url, "funasr_url": None, "ready_s": monotonic() - started_at}), flush=True)  # noqa: T201
+            await stop.wait()
+            probing.cancel()
+            await drain(hub, gateway)
 
 
 if __name__ == "__main__":

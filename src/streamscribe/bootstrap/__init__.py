@@ -19,7 +19,7 @@ from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
 from streamscribe.gateway.drain import drain, stop_signals
 from streamscribe.gateway.hub import Hub
-from streamscribe.gateway.listener import Binding, Listener
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.rest.cache import cache_routes
@@ -28,7 +28,7 @@ from streamscribe.models.pool import Models
 from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import Settings
+from streamscribe.settings import GatewaySettings, Settings
 from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
@@ -152,42 +152,48 @@ async def serve(
         else None
     )
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
-    async with stop_signals() as stop, platform(settings) as parts:
-        readiness = Readiness(parts.hub, lambda: [f"model {name}" for name in parts.models.not_ready()])
-        rest = cache_routes(parts.caches.levels, many_tenants=store is not None)
-        rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
-        main = create_app(
-            parts.hub,
-            auth,
-            gateway=gateway,
-            limits=limits,
-            metrics=parts.metrics,
-            readiness=readiness,
-            decode=parts.decoders.decode,
-            routes=rest,
-        )
-        bindings = [Binding(main, gateway.host, gateway.port, "gateway.port")]
-        if gateway.funasr_port >= 0:
+    with bound(*_addresses(gateway)) as sockets:
+        async with stop_signals() as stop, platform(settings) as parts:
+            readiness = Readiness(parts.hub, lambda: [f"model {name}" for name in parts.models.not_ready()])
+            rest = cache_routes(parts.caches.levels, many_tenants=store is not None)
+            rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
+            main = create_app(
+                parts.hub,
+                auth,
+                gateway=gateway,
+                limits=limits,
+                metrics=parts.metrics,
+                readiness=readiness,
+                decode=parts.decoders.decode,
+                routes=rest,
+            )
             funasr = create_funasr_app(
                 parts.hub, auth, gateway=gateway, limits=limits, readiness=readiness, decode=parts.decoders.decode
             )
-            bindings.append(Binding(funasr, gateway.host, gateway.funasr_port, "gateway.funasr_port"))
-        async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
-            watching = [tasks.create_task(watch_tenants(store))] if store else []
-            watching.append(tasks.create_task(reload_at_hangup(parts.reloading, reread)))
-            waiting = tasks.create_task(stop.wait())
-            await asyncio.to_thread(parts.models.wait_ready)
-            settle_collector()
-            host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
-            announce(
-                Listening(
-                    url=f"http://{host}:{listener.ports[0]}",
-                    funasr_url=f"ws://{host}:{listener.ports[1]}" if len(listener.ports) > 1 else None,
-                    ready_s=monotonic() - started_at,
-                    warmup_s=parts.models.warmup_s,
+            bindings = list(map(Binding, (main, funasr), sockets))
+            async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
+                watching = [tasks.create_task(watch_tenants(store))] if store else []
+                watching.append(tasks.create_task(reload_at_hangup(parts.reloading, reread)))
+                waiting = tasks.create_task(stop.wait())
+                await asyncio.to_thread(parts.models.wait_ready)
+                settle_collector()
+                host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
+                announce(
+                    Listening(
+                        url=f"http://{host}:{listener.ports[0]}",
+                        funasr_url=f"ws://{host}:{listener.ports[1]}" if len(listener.ports) > 1 else None,
+                        ready_s=monotonic() - started_at,
+                        warmup_s=parts.models.warmup_s,
+                    )
                 )
-            )
-            await waiting
-            for task in watching:
-                task.cancel()
-            await drain(parts.hub, gateway)
+                await waiting
+                for task in watching:
+                    task.cancel()
+                await drain(parts.hub, gateway)
+
+
+def _addresses(gateway: GatewaySettings) -> list[Address]:
+    addresses = [Address(gateway.host, gateway.port, "gateway.port")]
+    if gateway.funasr_port >= 0:
+        addresses.append(Address(gateway.host, gateway.funasr_port, "gateway.funasr_port"))
+    return addresses

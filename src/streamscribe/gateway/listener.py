@@ -4,7 +4,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -27,13 +27,30 @@ CLOSE_S = 1.0
 
 
 @dataclass(frozen=True)
-class Binding:
-    """An application and where it is served; port 0 takes a free one. `field` names the setting in errors."""
+class Address:
+    """Where to listen; port 0 takes a free one. `field` names the setting in errors."""
 
-    app: ASGIApp
     host: str
     port: int
     field: str
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An application and the socket that it is served on."""
+
+    app: ASGIApp
+    socket: socket.socket
+
+
+@contextmanager
+def bound(*addresses: Address) -> Iterator[list[socket.socket]]:
+    """Takes the ports, all or none, and closes them in the end; nobody can connect before a `Listener` serves them.
+
+    So a server that cannot have its port says so before it loads models. Raises SettingsError that names the field.
+    """
+    with ExitStack() as stack:
+        yield [stack.enter_context(closing(_bind(address))) for address in addresses]
 
 
 class _Server(uvicorn.Server):
@@ -57,8 +74,7 @@ class _Server(uvicorn.Server):
 class Listener:
     """Serves while its context is open; `ports` are those bound, in the order of the bindings.
 
-    Entering raises SettingsError that names the field where a port cannot be bound. Leaving closes what is still
-    open at once: drain before.
+    Leaving closes what is still open at once: drain before.
     """
 
     def __init__(
@@ -73,20 +89,12 @@ class Listener:
         self.ports: list[int] = []
 
     async def __aenter__(self) -> Self:
-        sockets: list[socket.socket] = []
-        try:
-            for binding in self._bindings:
-                sockets.append(_bind(binding))  # noqa: PERF401  those bound before a failure are closed
-        except BaseException:
-            for bound in sockets:
-                bound.close()
-            raise
-        self.ports = [bound.getsockname()[1] for bound in sockets]
+        self.ports = [binding.socket.getsockname()[1] for binding in self._bindings]
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        for binding, bound in zip(self._bindings, sockets, strict=True):
+        for binding in self._bindings:
             server = _Server(self._config(binding.app))
             self._servers.append(server)
-            group.create_task(server.serve([bound]))
+            group.create_task(server.serve([binding.socket]))
             await server.listening.wait()
         return self
 
@@ -135,16 +143,18 @@ class Listener:
         )
 
 
-def _bind(binding: Binding) -> socket.socket:
-    family = socket.AF_INET6 if ":" in binding.host else socket.AF_INET
+def _bind(address: Address) -> socket.socket:
+    taken = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
-        bound = socket.create_server((binding.host, binding.port), family=family, backlog=BACKLOG)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+        taken.bind((address.host, address.port))
     except OSError as error:
-        reason, _, _ = (error.strerror or str(error)).partition(" (while")  # what follows is the address again
-        flag = binding.field.removeprefix("gateway.").replace("_", "-")
-        hint = f"; --{flag} {binding.port + 1} takes another" if error.errno == errno.EADDRINUSE else ""
+        taken.close()
+        reason = error.strerror or str(error)
+        flag = address.field.removeprefix("gateway.").replace("_", "-")
+        hint = f"; --{flag} {address.port + 1} takes another" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
-            f"{binding.field}: cannot listen on {binding.host} port {binding.port}: {reason}{hint}"
+            f"{address.field}: cannot listen on {address.host} port {address.port}: {reason}{hint}"
         ) from None
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
-    return bound
+    return taken
