@@ -298,3 +298,25 @@ def test_close_before_start_is_harmless():
     replica.close()
     with pytest.raises(ModelUnavailable):
         replica.wait_ready()
+
+
+async def test_a_replica_that_is_closed_while_it_warms_up_runs_no_further_warm_up() -> None:
+    began, go_on, ran = threading.Event(), threading.Event(), []
+
+    def first() -> None:
+        began.set()
+        go_on.wait()
+
+    replica = Replica(
+        "slow", list, policy=BatchPolicy(), on_step=lambda report: None, warm_up=[first, lambda: ran.append(2)]
+    )
+    replica.start()
+    await asyncio.to_thread(began.wait)
+    closing = asyncio.create_task(asyncio.to_thread(replica.close))
+    while replica.outage() is None:
+        await asyncio.sleep(0)
+    go_on.set()
+    await closing
+    assert not ran
+    with pytest.raises(ModelUnavailable):
+        replica.wait_ready()

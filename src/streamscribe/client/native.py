@@ -38,6 +38,8 @@ from streamscribe.wire.native_server import (
 )
 
 OPEN_TIMEOUT_S = 10.0
+PONG_TIMEOUT_S = 120.0
+"""Pings wait behind what was sent before, and a server reads live audio at twice real time only."""
 CLOSE_TIMEOUT_S = 2.0
 MAX_MESSAGE_BYTES = 4 * 2**20
 FIRST_BACKOFF_S = 0.1
@@ -286,6 +288,7 @@ class NativeClient:
                 max_size=MAX_MESSAGE_BYTES,
                 open_timeout=OPEN_TIMEOUT_S,
                 close_timeout=CLOSE_TIMEOUT_S,
+                ping_timeout=PONG_TIMEOUT_S,
             )
         except InvalidStatus as refused:
             raise refusal(refused) from None

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from functools import partial
+from itertools import takewhile
 from math import inf
 from time import monotonic
 from typing import Generic, TypeVar
@@ -266,7 +267,7 @@ class Replica(Generic[Req, Res]):
     def _own(self) -> None:
         try:
             began = monotonic()
-            for warm_up in self._warm_up:
+            for warm_up in takewhile(lambda _: self._stopped is None, self._warm_up):
                 warm_up()
             self._warmup_s = monotonic() - began
             self._warm.set()
@@ -292,9 +293,8 @@ class Replica(Generic[Req, Res]):
                     return ()
                 if batch := self._batcher.take(now, self._crowd()):
                     return batch
-                times = [
-                    at for at in (self._batcher.next_timer(self._crowd()), self._trials.next_timer()) if at is not None
-                ]
+                timers = (self._batcher.next_timer(self._crowd()), self._trials.next_timer())
+                times = [at for at in timers if at is not None]
                 self._sleeping_until = min(times, default=inf)
                 self._changed.wait(self._sleeping_until - now if times else None)
                 self._sleeping_until = None
