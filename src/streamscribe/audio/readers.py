@@ -15,6 +15,7 @@ import soundfile
 
 from streamscribe.audio.sniff import HEAD_BYTES, Container, sniff
 from streamscribe.core.errors import BadAudio, UnsupportedFormat
+from streamscribe.core.extras import install_extra
 
 try:
     import av
@@ -52,7 +53,7 @@ def open_reader(container: Container, descriptor: int) -> Reader:
     if container in _SOUNDFILE_NAMES:
         return _SoundFileReader(container, descriptor)
     if av is None:
-        raise UnsupportedFormat(f"{container} files need the media extra: pip install 'streamscribe[media]'")
+        raise UnsupportedFormat(f"{container} files need the media extra; {install_extra('media')}")
     return _AvReader(container, descriptor)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamscribe.bench.kinds import Engine, Size
 from streamscribe.bench.real_size import export_int8, random_streaming_paraformer
+from streamscribe.core.extras import install_extra
 from streamscribe.settings import Settings, SettingsError, load
 
 _STREAMING = "tiny-paraformer-streaming"
@@ -58,7 +59,7 @@ def real_size(folder: Path, engine: Engine) -> Path:
 
 def _write_torch(target: Path) -> None:
     if find_spec("torch") is None or find_spec("funasr") is None:
-        raise SettingsError("a model of real size needs more packages; type: pip install 'streamscribe[funasr]'")
+        raise SettingsError(f"a model of real size needs more packages; {install_extra('funasr')}")
     random_streaming_paraformer(target)
 
 

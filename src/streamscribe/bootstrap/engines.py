@@ -6,6 +6,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from streamscribe.core.audio import to_samples
+from streamscribe.core.extras import install_extra
 from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
 from streamscribe.models.registry import catalogue, open_verified
 from streamscribe.settings import ModelSettings, SettingsError
@@ -257,4 +258,4 @@ def _need_extra(extra: str, setting: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("torch") is None or find_spec("funasr") is None:
-        raise SettingsError(f"setting {setting}: needs more packages; type: pip install 'streamscribe[{extra}]'")
+        raise SettingsError(f"setting {setting}: needs more packages; {install_extra(extra)}")
