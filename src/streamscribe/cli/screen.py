@@ -28,7 +28,8 @@ class JsonScreen:
 class TextScreen:
     """What may still change in grey, overwritten on a terminal and one a line elsewhere; last finals with their time.
 
-    Partials and finals of a pass before `last_pass` may change.
+    Partials, which end with `…`, and finals of a pass before `last_pass`, which end with its number, may change.
+    What the tenant's rules hit, and hot words that were not taken, are a grey line each.
     """
 
     def __init__(self, last_pass: int) -> None:
@@ -39,28 +40,40 @@ class TextScreen:
             self._live.start()
 
     def show(self, message: "ServerWire") -> None:
-        """Prints results; other messages have no place here."""
-        from streamscribe.wire.native_server import ResultMessage
+        """Prints results, hits of rules and hot words that were not taken; other messages have no place here."""
+        from streamscribe.wire.native_server import HotwordsMessage, ResultMessage, RuleHitMessage
 
-        if not isinstance(message, ResultMessage):
-            return
+        match message:
+            case ResultMessage():
+                self._show_result(message)
+            case RuleHitMessage():
+                for hit in message.hits:
+                    self._print_aside(f"{_clock(hit.start_ms)}  rule {hit.rule} ({hit.kind}): {hit.phrase}")
+            case HotwordsMessage():
+                for ignored in message.ignored:
+                    self._print_aside(f"hot word not taken: {ignored.phrase} ({ignored.reason})")
+
+    def close(self) -> None:
+        """Takes what was unfinished off the screen."""
+        if self._live:
+            self._live.stop()
+
+    def _print_aside(self, line: str) -> None:
+        out.print(Text(line, style="dim"))
+
+    def _show_result(self, message: "ResultMessage") -> None:
         if not message.text or (message.is_final and message.pass_ >= self._last_pass):
             self._open.pop(message.segment_id, None)
             if message.text:
                 out.print(Text.assemble((f"{_clock(message.start_ms)}  ", "dim"), message.text, *_channel(message)))
         else:
-            text = message.text if message.is_final else f"{message.text} …"
+            text = f"{message.text}  [pass {message.pass_}]" if message.is_final else f"{message.text} …"
             line = Text(f"{_clock(message.start_ms)}  {text}", style="dim" if message.is_final else "dim italic")
             self._open[message.segment_id] = line
             if self._live is None:
                 out.print(line)
         if self._live:
             self._live.update(Text("\n").join(self._open.values()))
-
-    def close(self) -> None:
-        """Takes what was unfinished off the screen."""
-        if self._live:
-            self._live.stop()
 
 
 def _channel(message: "ResultMessage") -> tuple[tuple[str, str], ...]:
