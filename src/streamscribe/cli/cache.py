@@ -13,7 +13,7 @@ from streamscribe.cli.output import Exit, err, fail, out, print_json
 if TYPE_CHECKING:
     from streamscribe.cache.levels import Levels
     from streamscribe.settings import CacheSettings
-    from streamscribe.wire.rest_cache import Level
+    from streamscribe.wire.rest_cache import CacheState, Level
 
 app = typer.Typer(
     name="cache",
@@ -29,6 +29,7 @@ PATIENCE_S = 60.0
 """For an answer: a purge of Redis walks all its keys."""
 
 NO_SERVER = "what answers at {} is no StreamScribe server"
+TELLS_NO_FIGURES = "a server of several tenants tells no figures, for they are of all; see its /metrics"
 NOTHING_OUTLIVES = "by these settings nothing outlives a server; what a running one has in memory, it tells: --url"
 
 
@@ -67,7 +68,9 @@ def show(
         err.print(NOTHING_OUTLIVES, markup=False)
     if state.zero_retention:
         err.print("zero retention: nothing of this tenant is kept", markup=False)
-    if state.levels:
+    if url is not None and not _tells_figures(state):
+        err.print(TELLS_NO_FIGURES, markup=False)
+    elif state.levels:
         _print_levels(state.levels)
 
 
@@ -190,6 +193,9 @@ def roi(
     if as_json:
         print_json([asdict(line) for line in lines])
         return
+    if not _tells_figures(state):
+        err.print(TELLS_NO_FIGURES, markup=False)
+        return
     table = Table("level", "reuse", "saved s", "memory", "disk, Redis", "saved s per GiB", "")
     for line in lines:
         per_gib = "" if line.saved_s_per_gib is None else f"{line.saved_s_per_gib:,.0f}"
@@ -239,6 +245,10 @@ def _fetch(method: str, url: str, key: str | None, path: str) -> bytes:
         hint = "; give a key with --key or STREAMSCRIBE_KEY" if answer.status_code == 401 else ""
         fail(f"the server refused: {refusal}{hint}")
     return answer.content
+
+
+def _tells_figures(state: "CacheState") -> bool:
+    return any(tier.entries is not None for level in state.levels for tier in level.tiers)
 
 
 def _print_levels(levels: "Iterable[Level]") -> None:
