@@ -22,7 +22,16 @@ from time import perf_counter
 import uvloop
 
 from streamscribe.bench.health import ask_health
-from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, allow_files, open_session, quantile_ms
+from streamscribe.bench.load import (
+    CHUNK_BYTES,
+    CHUNK_S,
+    OPEN_DOOR,
+    Latencies,
+    LoadSession,
+    allow_files,
+    open_session,
+    quantile_ms,
+)
 from streamscribe.bench.report import Report, report
 from streamscribe.client.local_server import LocalServer, RunningServer
 
@@ -43,7 +52,7 @@ def run(*, sessions: int, seconds: float) -> Report:
     bounds = [f"--set=limits.{name}={sessions + OTHERS}" for name in ("max_sessions", "max_tenant_sessions")]
     with LocalServer(program=ALONE) as server:
         alone = uvloop.run(_measure(server, sessions, seconds))
-    with LocalServer(["--profile", "fake", *bounds]) as server:
+    with LocalServer(["--profile", "fake", *bounds, *OPEN_DOOR]) as server:
         whole = uvloop.run(_measure(server, sessions, seconds))
     del whole["memory_per_connection_kib"]  # of the worker's audio, most of it
     figures = {"sessions": float(sessions), **alone, **{f"whole_server_{name}": value for name, value in whole.items()}}

@@ -24,6 +24,7 @@ OPEN_TIMEOUT_S = 10.0
 _START = b'{"type":"start","framing":"sequenced","mode":"online"}'
 _END = b'{"type":"end"}'
 _ACK = b'{"type":"ack","sequence":'
+_ERROR = b'{"type":"error"'
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x81, 0x82, 0x88, 0x89, 0x8A
 _CHUNK_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, 8 + CHUNK_BYTES)
 _PLAIN_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, CHUNK_BYTES)
@@ -31,7 +32,7 @@ _PLAIN_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, CHUNK_BYTES)
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds from a chunk's handing to the socket until its ack was read; `lost` counts sessions that broke."""
+    """Seconds from a chunk's handing to the socket until its ack was read; `lost` counts open sessions that broke."""
 
     seconds: list[float] = field(default_factory=list)
     lost: int = 0
@@ -82,8 +83,8 @@ class LoadSession(asyncio.Protocol):
         self._write(_control(_TEXT, _END))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The server has closed, or the session broke."""
-        self._latencies.lost += not self._ended
+        """The server has closed, or the session broke; one that never opened was refused, not lost."""
+        self._latencies.lost += self.opened.done() and not self._ended
         for future in (self.opened, self.closed):
             if not future.done():
                 future.set_result(None)
@@ -118,7 +119,7 @@ class LoadSession(asyncio.Protocol):
             while self._unacked and self._sequence - len(self._unacked) <= acked:
                 self._latencies.seconds.append(now - self._unacked.popleft())
         elif opcode == _TEXT:
-            if not self.opened.done():
+            if not self.opened.done() and not payload.startswith(_ERROR):
                 self.opened.set_result(None)
             self.told(payload, now)
         elif opcode == _PING:
@@ -165,7 +166,10 @@ async def open_session(url: str, latencies: Latencies) -> LoadSession:
 
 
 async def connect(url: str, make: Callable[[str, str], Session]) -> Session:
-    """Connects what `make` makes of host and path, and waits until its session is open. Raises OSError."""
+    """Connects what `make` makes of host and path, and waits until its session is open.
+
+    Raises OSError, also where the server refuses the session.
+    """
     parts = urlsplit(url)
     _, session = await asyncio.get_running_loop().create_connection(
         lambda: make(parts.netloc, parts.path), parts.hostname or "", parts.port or 80
