@@ -14,6 +14,11 @@ def test_what_is_no_id_is_refused(text: str) -> None:
         SessionId(text)
 
 
+def test_an_id_that_is_none_is_told_in_a_readers_words() -> None:
+    with pytest.raises(ValueError, match=r"^a tenant's id must be 1 to 64 characters"):
+        TenantId("bad tenant/x")
+
+
 def test_an_id_is_its_text() -> None:
     assert TenantId("acme:eu-1.test_2") == "acme:eu-1.test_2"
 

@@ -1,7 +1,7 @@
 """Identifiers as checked value types: what is not a valid id never becomes one."""
 
 import re
-from typing import NewType, Self
+from typing import ClassVar, NewType, Self
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")
 
@@ -12,23 +12,30 @@ class _Id(str):
     """A string of 1 to 64 safe characters; raises ValueError for anything else."""
 
     __slots__ = ()
+    _called: ClassVar[str]
 
     def __new__(cls, value: str) -> Self:
         if not _ID.match(value):
-            raise ValueError(f"{cls.__name__} must be {ID_RULE}")
+            raise ValueError(f"{cls._called} must be {ID_RULE}")
         return super().__new__(cls, value)
 
 
 class TenantId(_Id):
     """The billing and isolation boundary."""
 
+    _called = "a tenant's id"
+
 
 class SessionId(_Id):
     """One client's logical stream; it survives reconnects."""
 
+    _called = "a session's id"
+
 
 class TraceId(_Id):
     """Joins what one session left in logs and traces."""
+
+    _called = "a trace's id"
 
 
 LeaseEpoch = NewType("LeaseEpoch", int)
