@@ -5,7 +5,7 @@ field has a unit in its name where it has one, and a documented bound; SECURITY.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from pydantic_settings import SettingsError as SettingsSourceError
 
+from streamscribe.core.nearest import did_you_mean
 from streamscribe.core.options import (
     MAX_SEGMENT_MS,
     MAX_SILENCE_MS,
@@ -259,7 +260,8 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
-            raise SettingsError(f"setting {field}: there is none of this name; docs/settings.md has all") from None
+            told = f"setting {field}: there is none of this name; docs/settings.md has all"
+            raise SettingsError(f"{told}{did_you_mean(field, _names())}") from None
         given = repr(first["input"])[:80]
         raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())} (given: {given})") from None
     except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:
@@ -273,6 +275,14 @@ _KEPT_NAMES = {
     "REDIS_URL": "cache.redis_url",
 }
 """Environment names that operators know already."""
+
+
+def _names() -> Iterator[str]:
+    """The dotted paths of all sections and settings."""
+    for section, info in Settings.model_fields.items():
+        yield section
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from (f"{section}.{name}" for name in info.annotation.model_fields)
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:

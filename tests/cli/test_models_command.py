@@ -36,6 +36,7 @@ class TestEmptyFolder:
         assert {"task", "languages", "licence", "size_bytes", "path"} <= rows[0].keys()
         table = run("list").stdout
         assert all(id_ in table for id_ in IDS)
+        assert "CC-BY-SA-3.0" in table
 
     @pytest.mark.parametrize("command", ["verify", "path", "remove"])
     def test_what_is_not_installed_exits_3_and_says_what_to_type(self, run, command):
@@ -59,6 +60,9 @@ class TestEmptyFolder:
     )
     def test_a_mistake_of_usage_exits_2(self, run, arguments):
         assert run(*arguments).exit_code == 2
+
+    def test_a_mistyped_name_is_told_the_nearest(self, run):
+        assert run("pull", "whisper-bas").stderr.strip().endswith("did you mean whisper-base?")
 
     def test_the_fake_profile_needs_nothing(self, run):
         result = run("pull", "--profile", "fake", "--json")

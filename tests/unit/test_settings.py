@@ -96,7 +96,7 @@ def test_a_file_that_is_not_settings_is_one_line(content: str, tmp_path: Path) -
 
 
 def test_a_setting_that_does_not_exist_is_told_as_that() -> None:
-    with pytest.raises(SettingsError, match=r"gateway\.prt: there is none of this name"):
+    with pytest.raises(SettingsError, match=r"gateway\.prt: there is none of this name.*did you mean gateway\.port\?"):
         load(overrides={"gateway.prt": 1})
 
 

@@ -48,12 +48,13 @@ def list_(directory: DirOption = None, json: JsonOption = False) -> None:
     table.add_column("model", no_wrap=True)
     for heading in ("task", "languages"):
         table.add_column(heading)
-    table.add_column("size", justify="right")
+    table.add_column("licence", min_width=12)  # the longest word: a licence is wrapped, not cut
+    table.add_column("size", justify="right", no_wrap=True)
     table.add_column("installed", justify="center")
     for row in rows:
         mark = "[green]✓[/]" if row["installed"] else "-"
         languages = " ".join(row["languages"])
-        table.add_row(row["id"], row["task"], languages, _megabytes(row["size_bytes"]), mark)
+        table.add_row(row["id"], row["task"], languages, row["licence"], _megabytes(row["size_bytes"]), mark)
     out.print(table)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from streamscribe.core.errors import NotFound
+from streamscribe.core.nearest import did_you_mean
 
 SourceKind = Literal["pypi", "deb", "modelscope", "huggingface"]
 
@@ -77,11 +78,12 @@ def catalogue() -> Mapping[str, Model]:
 
 
 def find(model_id: str) -> Model:
-    """The entry of that id; raises NotFound, whose message names those there are."""
+    """The entry of that id; raises NotFound, whose message names those there are, and the nearest last."""
     try:
         return catalogue()[model_id]
     except KeyError:
-        raise NotFound(f"there is no model {model_id!r}; there are: {', '.join(catalogue())}") from None
+        near = did_you_mean(model_id, catalogue())
+        raise NotFound(f"there is no model {model_id!r}; there are: {', '.join(catalogue())}{near}") from None
 
 
 def of_profile(profile: str) -> tuple[Model, ...]:
