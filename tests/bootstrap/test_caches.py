@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamscribe.bootstrap.caches import check_context, open_caches, open_kept
+from streamscribe.bootstrap.caches import check_context, open_caches, open_kept, redis_trouble
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
 from tests.cache.kit import ACME
+from tests.contracts.redis_server import redis_server
 
 
 def settings_of(folder: Path, **cache: Any) -> CacheSettings:
@@ -48,6 +49,19 @@ def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path)
     }
     assert kept["transcripts"]["redis"].available is False
     assert (tmp_path / "secret").stat().st_mode & 0o077 == 0
+
+
+def test_a_redis_that_does_not_answer_is_told_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = settings_of(tmp_path, transcripts=True, redis_url="redis://127.0.0.1:9/0")
+    open_caches(settings)
+    assert "no Redis answers at cache.redis_url" in (redis_trouble(settings) or "")
+    assert "no Redis answers at cache.redis_url" in "".join(capsys.readouterr())
+
+
+def test_a_redis_that_answers_is_no_trouble(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as url:
+        assert redis_trouble(settings_of(tmp_path, transcripts=True, redis_url=url)) is None
+        assert "cache.transcripts is off" in (redis_trouble(settings_of(tmp_path, redis_url=url)) or "")
 
 
 def test_no_room_for_features_is_no_level_of_them(tmp_path: Path) -> None:

@@ -99,6 +99,13 @@ class TestDoctor:
         assert f"gateway.port: 127.0.0.1:{port}: address already in use" in done.out
         assert f"type: streamscribe serve --port {port + 1}" in done.out
 
+    def test_a_redis_that_does_not_answer_or_keeps_nothing_is_told_but_does_not_fail_it(self, run):
+        nowhere = [*FAKE, "--set", "cache.redis_url=redis://127.0.0.1:9/0"]
+        for more, told in (["--set", "cache.transcripts=true"], "no Redis answers"), ([], "cache.transcripts is off"):
+            done = run("doctor", *nowhere, *more)
+            assert done.code == 0
+            assert any(line.startswith("- Redis: ") and told in line for line in done.out.splitlines())
+
     def test_a_damaged_model_fails_it(self, run, tmp_path):
         (tmp_path / "models" / "fsmn-vad").mkdir(parents=True)
         (tmp_path / "models" / "fsmn-vad" / "model.onnx").write_text("damaged")

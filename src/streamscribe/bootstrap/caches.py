@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.blobs import Seal
@@ -19,9 +20,13 @@ from streamscribe.cache.tiers import TieredBlobs
 from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.cache_worth import Turn
 from streamscribe.core.cachekey import CacheKeys
+from streamscribe.core.extras import install_extra
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import BlobStore
 from streamscribe.settings import CacheSettings, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from streamscribe.cache.redis import RedisBlobs
 
 FEATURE_TTL_S = 7 * 24 * 3600.0
 """Spectral features are kept as long as texts are by default; what bounds them is their room."""
@@ -100,6 +105,8 @@ def open_caches(settings: CacheSettings) -> Caches:
         levels.append(kept_features.level(keys, features.tally))
     if transcripts is not None:
         levels.append(transcripts.level(keys, tally))
+    if (trouble := redis_trouble(settings)) is not None:
+        _log.warning(trouble)
     return Caches(
         keys=keys,
         fingerprints=Fingerprints(secret, settings.fingerprint),
@@ -109,6 +116,21 @@ def open_caches(settings: CacheSettings) -> Caches:
         transcripts=transcripts,
         transcript_tally=tally,
     )
+
+
+def redis_trouble(settings: CacheSettings) -> str | None:
+    """Why the Redis that the settings name is of no use now; None where it is, or none is named.
+
+    Blocks while it is asked. Raises SettingsError for an address that cannot be used.
+    """
+    if settings.redis_url is None:
+        return None
+    if not settings.transcripts:
+        return "cache.redis_url is named, but nothing is kept there: cache.transcripts is off"
+    (redis,) = _redis(settings.redis_url.get_secret_value(), Seal(cache_secret(settings))).values()
+    answers = redis.answers()
+    redis.close()
+    return None if answers else "no Redis answers at cache.redis_url; until it does, nothing is kept or found there"
 
 
 def open_kept(settings: CacheSettings) -> Levels:
@@ -188,9 +210,9 @@ def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: f
         raise SettingsError(f"setting cache.{setting}: {folder}: {error.strerror}") from None
 
 
-def _redis(url: str, seal: Seal) -> Tiers:
+def _redis(url: str, seal: Seal) -> dict[str, "RedisBlobs"]:
     if find_spec("redis") is None:
-        raise SettingsError("setting cache.redis_url: needs more packages; type: pip install 'streamscribe[redis]'")
+        raise SettingsError(f"setting cache.redis_url: needs more packages; {install_extra('redis')}")
     from streamscribe.cache.redis import RedisBlobs
 
     try:

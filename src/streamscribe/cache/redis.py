@@ -51,6 +51,13 @@ class RedisBlobs:
         self._damaged = self._failures = 0
         self._lock = Lock()
 
+    def answers(self) -> bool:
+        """Whether the server answers now; it is asked in any case, and waited for as long as for anything."""
+        try:
+            return bool(self._redis.ping())
+        except redis.RedisError:
+            return False
+
     def get(self, key: CacheKey) -> Blob | None:
         """The blob; Redis' policy decides what a use counts for."""
         stored = self._try(lambda: self._redis.get(self._name(key)))

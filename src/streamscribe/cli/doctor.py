@@ -15,6 +15,7 @@ import typer
 
 from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, SetOption, settings_from
 from streamscribe.cli.output import Exit, err, out, print_json
+from streamscribe.core.extras import install_extra
 
 if TYPE_CHECKING:
     from streamscribe.settings import Settings
@@ -78,8 +79,9 @@ def _examine(settings: "Settings") -> Iterator[Finding]:
     )
     for package in ("onnxruntime", "ctranslate2", "soundfile", "soxr", "wetext"):
         yield _package(package, f"pip install {package}", needed=True)
-    yield _package("av", "pip install 'streamscribe[media]'  (for m4a and webm)", needed=False)
+    yield _package("av", install_extra("media"), needed=False)
     yield from _models(settings)
+    yield from _redis(settings)
     for field in ("port", "funasr_port"):
         yield _port(settings, field)
 
@@ -109,6 +111,20 @@ def _models(settings: "Settings") -> Iterator[Finding]:
     free_bytes = shutil.disk_usage(_existing(directory)).free
     enough = free_bytes >= 2 * missing_bytes + (SPARE_BYTES if missing_bytes else 0)
     yield Finding("disk", enough, f"{free_bytes / 1e9:.1f} GB free in {directory}", f"df -h {_existing(directory)}")
+
+
+def _redis(settings: "Settings") -> Iterator[Finding]:
+    """The Redis that the settings name, if one is; a server runs without it."""
+    if settings.cache.redis_url is None:
+        return
+    from streamscribe.bootstrap.caches import redis_trouble
+    from streamscribe.settings import SettingsError
+
+    try:
+        trouble, needed = redis_trouble(settings.cache), False
+    except SettingsError as error:  # a server with these settings does not start
+        trouble, needed = str(error), True
+    yield Finding("Redis", trouble is None, trouble or "answers", needed=needed)
 
 
 def _existing(directory: Path) -> Path:
