@@ -62,6 +62,7 @@ def test_a_redis_that_answers_is_no_trouble(tmp_path: Path) -> None:
     with redis_server(tmp_path) as url:
         assert redis_trouble(settings_of(tmp_path, transcripts=True, redis_url=url)) is None
         assert "cache.transcripts is off" in (redis_trouble(settings_of(tmp_path, redis_url=url)) or "")
+    assert not (tmp_path / "secret").exists()
 
 
 def test_no_room_for_features_is_no_level_of_them(tmp_path: Path) -> None:
