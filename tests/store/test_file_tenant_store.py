@@ -76,7 +76,7 @@ def test_a_file_that_breaks_changes_nothing_until_it_is_mended(file: Path) -> No
     key = new_key(file, "acme")
     store = store_of(file)
     whole = file.read_text()
-    for broken in ("tenants: [", "tenants: {acme: {keys: [{id: a, mac: zz}]}}"):
+    for broken in ("tenants: [", "tenants: {acme: {keys: [{id: a, mac: zz}]}}", "", "\n"):
         file.write_text(broken)
         with pytest.raises(KeyFileError):
             store.refresh()

@@ -160,11 +160,14 @@ class FileTenantStore:
         """Reads the file again if it has changed; says whether it had.
 
         Blocks: call it off the event loop. Raises KeyFileError for a file that cannot be used, and goes on with the
-        keys that it has; the next call tries again.
+        keys that it has; the next call tries again. So it does for an empty one, as editors leave for a moment: who
+        means that nobody may enter writes `tenants: {}`.
         """
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return False
+        if not self._path.read_bytes().strip():
+            raise KeyFileError(f"{self._path} is empty")
         self._keys = self._read()
         self._stamp = stamp
         return True
