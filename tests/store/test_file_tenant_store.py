@@ -149,7 +149,7 @@ def test_an_edit_of_keys_keeps_the_lists(file: Path) -> None:
         (f"tenants: {{acme: {{redact: {['x'] * 5001}}}}}", "acme.redact: .*5000"),
         ("tenants: {acme: {redact: ['a\\tb', \"\\x00\"]}}", "acme.redact.1: .*printed"),
         ("tenants: {acme: {redact_digits: perhaps}}", "acme.redact_digits"),
-        ("tenants: {'a b': {}}", "TenantId"),
+        ("tenants: {'a b': {}}", "tenant's id"),
         ("tenants: {acme: {keys: [{id: 'x', mac: 'short'}]}}", "mac"),
         ("tenants: [", "not valid YAML"),
         ("- 1", "valid"),
@@ -218,7 +218,7 @@ def test_keys_are_listed_without_their_secrets_and_an_unknown_one_cannot_be_revo
 
 
 def test_a_tenant_id_that_is_none_makes_no_file(file: Path) -> None:
-    with pytest.raises(ValueError, match="TenantId"):
+    with pytest.raises(ValueError, match="tenant's id"):
         new_key(file, "not an id")
     assert not file.exists()
 
