@@ -144,7 +144,7 @@ class HeardStreams(FakeStreamingRecognizer):
         """States that something still holds."""
         kind = type(super().open(300))
         gc.collect()
-        return sum(isinstance(thing, kind) for thing in gc.get_objects())
+        return sum(issubclass(type(thing), kind) for thing in gc.get_objects())
 
     async def entered(self) -> None:
         """Returns when one more step has begun."""
