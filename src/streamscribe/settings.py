@@ -86,6 +86,9 @@ class LimitSettings(_Section):
     gap_timeout_s: float = _bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
     replay_bytes: int = _bounded(2**20, 2**12, 2**26, "Results kept per session for a resume.")
     max_utilisation: float = _bounded(0.9, 0.05, 100, "New live sessions are refused where a model would be busier.")
+    max_newcomers: int = _bounded(
+        64, 1, 100_000, "Live sessions let in at once; more may come once these are measured: twice as many every 2 s."
+    )
     max_lag_ms: float = _bounded(1000, 10, 60_000, "New live sessions are refused while 5 % of chunks take longer.")
 
 

@@ -26,10 +26,16 @@ class Door:
         self.load = LoadControl(LimitSettings(), self.reasons.append, clock=lambda: self.now)
 
 
-def test_an_idle_server_lets_everybody_in() -> None:
+def test_an_idle_server_lets_in_as_many_at_once_as_it_may_before_they_are_measured_and_twice_as_many_later() -> None:
     door = Door()
-    assert [door.load.admit(LIVE) for _ in range(1000)] == [None] * 1000
-    assert door.reasons == []
+    at_once = LimitSettings().max_newcomers
+    assert [door.load.admit(LIVE) for _ in range(at_once)] == [None] * at_once
+    assert isinstance(door.load.admit(LIVE), Overloaded)
+    assert door.load.admit(FILE) is None
+    door.now += 3
+    assert [door.load.admit(LIVE) for _ in range(at_once)] == [None] * at_once
+    assert isinstance(door.load.admit(LIVE), Overloaded)
+    assert door.reasons == ["rush", "rush"]
 
 
 def test_late_chunks_refuse_live_sessions_with_a_time_to_come_back_and_no_files() -> None:

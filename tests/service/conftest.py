@@ -20,7 +20,14 @@ def model_dir() -> Path:
     return load().model.dir.expanduser()
 
 
-EVERYBODY = ["--set", "limits.max_utilisation=100", "--set", "limits.max_lag_ms=60000"]
+EVERYBODY = [
+    "--set",
+    "limits.max_utilisation=100",
+    "--set",
+    "limits.max_lag_ms=60000",
+    "--set",
+    "limits.max_newcomers=100000",
+]
 """No session is refused for the load: what these servers are asked does not depend on the machine's speed."""
 
 

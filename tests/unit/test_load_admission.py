@@ -16,18 +16,21 @@ from streamscribe.core.load import WINDOW_S, LoadGauge, StepLoad
 CHUNK_S = 0.6
 MAX_LAG_S = 0.5
 BOUND = 0.9
+ANYBODY = 10**6
 
 
 class Server:
     """One model whose step of n chunks takes `fixed_s` + n `each_s`; sessions bring a chunk every 600 ms."""
 
-    def __init__(self, fixed_s: float, each_s: float, batch: int, bound: float = BOUND) -> None:
+    def __init__(
+        self, fixed_s: float, each_s: float, batch: int, bound: float = BOUND, newcomers: int | None = None
+    ) -> None:
         self.fixed_s, self.each_s = fixed_s, each_s
         self.limit = batch
         self.capacity = CHUNK_S / (fixed_s / batch + each_s)
         self.now = 100.3
         self.gauge = LoadGauge(self.now)
-        self.admission = LoadAdmission(self.gauge, bound, MAX_LAG_S)
+        self.admission = LoadAdmission(self.gauge, bound, MAX_LAG_S, newcomers or ANYBODY)
         self.random = random.Random(5)
         self.live: set[int] = set()
         self.refused: list[Shed] = []
@@ -151,6 +154,29 @@ def test_a_burst_into_a_cold_server_is_refused_as_soon_as_the_first_chunks_are_t
     assert len(server.refused) >= 300
 
 
+@pytest.mark.parametrize("before_s", [0, 30], ids=["cold", "idle for long"])
+def test_a_rush_is_let_in_as_fast_as_it_is_measured_and_whoever_was_let_in_is_in_time(before_s):
+    server = Server(0.020, 0.010, 8, newcomers=8)
+    server.come(10, every_s=0.1, stay_s=5)
+    server.run(before_s)
+    server.lags_s.clear()
+    server.come(3000, every_s=0.01)
+    server.run(1)
+    assert len(server.live) <= 18
+    assert Shed.RUSH in server.refused
+    server.run(29)
+    assert 0.75 * server.capacity <= len(server.live) <= server.capacity
+    assert server.lag_p95_s(30) <= MAX_LAG_S
+
+
+def test_those_who_leave_and_come_again_are_no_rush():
+    server = Server(0.020, 0.010, 8, newcomers=1)
+    for _ in range(20):
+        server.come(1, every_s=0, stay_s=1)
+        server.run(3)
+    assert not server.refused
+
+
 def test_when_sessions_leave_others_take_their_places():
     server = Server(0.020, 0.010, 8)
     server.come(100, every_s=0.1, stay_s=25)
@@ -180,7 +206,7 @@ def test_under_lasting_demand_the_number_of_sessions_does_not_swing_wildly():
 
 def test_late_chunks_let_nobody_in_until_they_are_in_time_again():
     gauge = LoadGauge(0.0)
-    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S, ANYBODY)
     assert admission.admit(1, 1.0) is None
     gauge.lagged("model", 2.0, 10, 5.0)
     assert admission.admit(1, 5.0) is Shed.LAG
@@ -190,7 +216,7 @@ def test_late_chunks_let_nobody_in_until_they_are_in_time_again():
 
 def test_a_few_late_chunks_of_many_are_no_reason():
     gauge = LoadGauge(0.0)
-    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S, ANYBODY)
     assert admission.admit(1, 1.0) is None
     gauge.lagged("model", 2.0, 4, 5.0)
     gauge.lagged("model", 0.1, 96, 5.0)
@@ -200,7 +226,7 @@ def test_a_few_late_chunks_of_many_are_no_reason():
 
 def test_whoever_comes_first_is_let_in_whatever_was_measured():
     gauge = LoadGauge(0.0)
-    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S, ANYBODY)
     gauge.step("model", StepLoad(9.0, 1, 1.0, 1.0, 1), 5.0)
     gauge.lagged("model", 9.0, 1, 5.0)
     assert admission.admit(1, 5.0) is None
@@ -212,7 +238,7 @@ def test_whoever_comes_first_is_let_in_whatever_was_measured():
 
 def test_files_may_keep_a_model_busy_and_live_sessions_are_let_in():
     gauge = LoadGauge(0.0)
-    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S, ANYBODY)
     assert admission.admit(1, 0.0) is None
     for second in range(1, 20):
         gauge.step("model", StepLoad(0.9, 8, 80.0, 0.0, 8), float(second))
@@ -230,7 +256,7 @@ def test_a_voice_that_sends_faster_than_it_speaks_counts_as_one_that_speaks():
 
 def test_the_hysteresis_holds_between_the_two_bounds():
     gauge = LoadGauge(0.0)
-    admission = LoadAdmission(gauge, 0.5, MAX_LAG_S)
+    admission = LoadAdmission(gauge, 0.5, MAX_LAG_S, ANYBODY)
     assert admission.admit(10, 0.0) is None
     for second in range(1, 12):
         gauge.step("model", StepLoad(0.47, 10, 10.0, 10.0, 10), float(second))
@@ -264,7 +290,7 @@ def test_the_utilisation_is_that_of_full_steps_whatever_the_sizes_of_those_seen(
 @given(st.lists(st.tuples(st.floats(0, 3), st.sampled_from(["come", "go", "step", "late", "ask"])), max_size=60))
 def test_any_history_leaves_figures_that_make_sense(events):
     now, gauge = 0.0, LoadGauge(0.0)
-    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S)
+    admission = LoadAdmission(gauge, BOUND, MAX_LAG_S, ANYBODY)
     for pause_s, event in events:
         now += pause_s
         match event:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 CHUNK_S = 0.1
 CHUNK_BYTES = 3200
-OPEN_DOOR = ("--set=limits.max_utilisation=100", "--set=limits.max_lag_ms=60000")
+OPEN_DOOR = ("--set=limits.max_utilisation=100", "--set=limits.max_lag_ms=60000", "--set=limits.max_newcomers=100000")
 """A server's arguments: nobody is refused for the load."""
 OPEN_TIMEOUT_S = 10.0
 _START = b'{"type":"start","framing":"sequenced","mode":"online"}'

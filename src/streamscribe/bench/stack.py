@@ -36,6 +36,7 @@ UNPACED = {
     "limits__max_chunks_per_s": 100_000,
     "limits__max_utilisation": 100,
     "limits__max_lag_ms": 60_000,
+    "limits__max_newcomers": 100_000,
 }
 
 _CHUNK_FRAMES = CHUNK_MS // 10

@@ -108,19 +108,22 @@ class Shed(StrEnum):
 
     UTILISATION = "utilisation"
     LAG = "lag"
+    RUSH = "rush"
 
 
 class LoadAdmission:
     """Lets live sessions in while no model would be busier than `max_utilisation` with them, and chunks are in time.
 
-    Whoever comes first is let in: with nobody there, what was measured is past. Looks at figures only: no work is
-    begun for one that is refused.
+    Whoever comes first is let in: with nobody there, what was measured is past. Newcomers are not measured yet, so at
+    one time there may be `max_newcomers` of them, or as many as are settled: a rush doubles every two seconds at most,
+    as TCP's slow start does with round trips. Looks at figures only: no work is begun for one that is refused.
     """
 
-    def __init__(self, gauge: LoadGauge, max_utilisation: float, max_lag_s: float) -> None:
+    def __init__(self, gauge: LoadGauge, max_utilisation: float, max_lag_s: float, max_newcomers: int) -> None:
         self._gauge = gauge
         self._max_utilisation = max_utilisation
         self._max_lag_s = max_lag_s
+        self._max_newcomers = max_newcomers
         self._refusing = False
 
     def admit(self, voices: int, now: float) -> Shed | None:
@@ -136,6 +139,9 @@ class LoadAdmission:
         self._gauge.add_voices(-voices, now)
 
     def _shed(self, voices: int, now: float) -> Shed | None:
+        newcomers = self._gauge.newcomers(now)
+        if newcomers + voices > max(self._max_newcomers, self._gauge.voices - newcomers):
+            return Shed.RUSH
         share = EASED if self._refusing else 1.0
         for name in self._gauge.names():
             if self._gauge.lag_p95_s(name, now) > share * self._max_lag_s:

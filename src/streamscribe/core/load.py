@@ -15,6 +15,8 @@ from streamscribe.core.integrity import ensure
 
 WINDOW_S = 10
 """What is older is forgotten."""
+SETTLED_S = 2
+"""Voices that came so long ago have shown in lags and steps."""
 REAL_TIME = 1.25
 """A voice asks for so much audio a second at most in the long run, pre-roll included, however fast it is sent now."""
 _ENOUGH_SPREAD = 1e-3
@@ -91,6 +93,10 @@ class LoadGauge:
     def voices(self) -> int:
         """Voices there are now."""
         return self._voices
+
+    def newcomers(self, now: float) -> int:
+        """Voices that have not been there for `SETTLED_S` yet, as far as those who went did not take their places."""
+        return sum(max(0, second.came) for second in self._voice_s if second.at > int(now) - SETTLED_S)
 
     def add_voices(self, count: int, now: float) -> None:
         """So many came; went, where negative."""

@@ -77,7 +77,9 @@ class LoadControl:
         self._clock = clock
         self._lock = Lock()
         self._gauge = LoadGauge(clock())
-        self._admission = LoadAdmission(self._gauge, limits.max_utilisation, limits.max_lag_ms / 1000)
+        self._admission = LoadAdmission(
+            self._gauge, limits.max_utilisation, limits.max_lag_ms / 1000, limits.max_newcomers
+        )
 
     def step_done(self, report: StepFacts) -> None:
         """A model ran a batch."""
