@@ -181,6 +181,9 @@ class CacheSettings(_Section):
     feature_cache_dir: Path | None = Field(
         default=None, description="Folder that keeps spectral features over restarts, for its owner's eyes only."
     )
+    feature_ttl_s: float = _bounded(
+        7 * 24 * 3600, 1, 365 * 24 * 3600, "How long encoder outputs and spectral features are kept."
+    )
     context_cache_ttl: float = _bounded(
         0, 0, 24 * 3600, "Seconds for which Whisper is told what a session said before; 0: never."
     )
