@@ -29,6 +29,15 @@ def test_by_default_no_text_is_kept_and_nothing_outlives_the_process(tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+def test_each_level_tells_how_long_it_keeps(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, transcripts=True, feature_ttl_s=60, transcript_ttl_s=90)
+    assert {level.level: level.ttl_s for level in open_caches(settings).levels.facts()} == {
+        "embeddings": 60,
+        "features": 60,
+        "transcripts": 90,
+    }
+
+
 def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path) -> None:
     settings = settings_of(
         tmp_path,

@@ -1,14 +1,18 @@
 """The cache of a stage's outputs: bounded, exact in its books, frozen, and apart by tenant."""
 
+import itertools
 import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamscribe.cache.stage_output import Eviction, StageOutputCache
 from streamscribe.core.cachekey import CacheKey, CacheKeys
 from streamscribe.core.ids import TenantId
+from tests.contracts.blob_store import Clock
 
 KEYS = CacheKeys(b"0123456789abcdef")
 ANN, BOB = TenantId("ann"), TenantId("bob")
@@ -23,8 +27,8 @@ def key(name):
     return CacheKey(name)
 
 
-def make(max_entries=10, max_bytes=10 * ROW, tenant_share=1.0):
-    return StageOutputCache(max_entries=max_entries, max_bytes=max_bytes, tenant_share=tenant_share)
+def make(max_entries=10, max_bytes=10 * ROW, tenant_share=1.0, **how):
+    return StageOutputCache(max_entries=max_entries, max_bytes=max_bytes, tenant_share=tenant_share, **how)
 
 
 def test_what_was_put_is_got_and_cannot_be_written_to_by_anyone():
@@ -74,7 +78,87 @@ def test_evictions_are_counted_by_their_cause():
     assert cache.purge(BOB) == 2
     stats = cache.stats()
     assert (stats.entries, stats.size_bytes) == (1, ROW)
-    assert stats.evictions == {Eviction.SHARE: 1, Eviction.SPACE: 1, Eviction.INVALID: 1, Eviction.PURGE: 2}
+    assert stats.evictions == {
+        Eviction.SHARE: 1,
+        Eviction.SPACE: 1,
+        Eviction.INVALID: 1,
+        Eviction.PURGE: 2,
+        Eviction.EXPIRED: 0,
+    }
+
+
+def test_a_value_ends_with_its_time_and_is_counted_as_expired_whatever_call_comes_next():
+    clock = Clock()
+    cache = make(ttl_s=60, clock=clock)
+    cache.put(ANN, key("a"), rows(1))
+    clock.now += 30
+    cache.put(BOB, key("b"), rows(2))
+    clock.now += 29.9
+    assert cache.get(key("a")) is not None
+    clock.now += 0.1
+    assert cache.get(key("a")) is None
+    assert cache.hold(key("a")) is None
+    assert cache.get(key("b")) is not None
+    clock.now += 30
+    stats = cache.stats()
+    assert (stats.entries, stats.size_bytes, stats.evictions[Eviction.EXPIRED]) == (0, 0, 2)
+    assert cache.purge() == 0
+    cache.check_integrity()
+
+
+def test_a_value_that_is_put_again_has_its_new_time_and_one_that_is_got_has_not():
+    clock = Clock()
+    cache = make(ttl_s=60, clock=clock)
+    for name in "ab":
+        cache.put(ANN, key(name), rows(1))
+    clock.now += 40
+    cache.put(ANN, key("a"), rows(1))
+    assert cache.get(key("b")) is not None
+    clock.now += 40
+    assert cache.get(key("a")) is not None
+    assert cache.get(key("b")) is None
+
+
+def test_a_value_in_use_that_ends_is_found_no_more_and_its_bytes_count_until_it_is_released():
+    clock = Clock()
+    cache = make(ttl_s=60, clock=clock)
+    cache.put(ANN, key("a"), rows(1))
+    hold = cache.hold(key("a"))
+    assert hold is not None
+    clock.now += 60
+    assert cache.get(key("a")) is None
+    assert not cache.put(ANN, key("a"), rows(1))
+    assert (cache.stats().entries, cache.stats().size_bytes) == (0, ROW)
+    hold.release()
+    assert cache.stats().size_bytes == 0
+    cache.check_integrity()
+
+
+@given(st.lists(st.tuples(st.sampled_from("pgri"), st.integers(0, 9), st.integers(0, 40)), max_size=60))
+def test_law_7_what_is_held_is_what_a_model_of_its_times_says_and_every_value_that_left_is_counted(steps):
+    clock = Clock()
+    cache = make(max_entries=100, max_bytes=100 * ROW, ttl_s=60, clock=clock)
+    ends, put = {}, 0
+    for what, clip, seconds in steps:
+        clock.now += seconds
+        ends = {name: end for name, end in ends.items() if end > clock.now}
+        name = key(str(clip))
+        match what:
+            case "p":
+                put += name not in ends
+                cache.put(ANN, name, rows(1))
+                ends[name] = clock.now + 60
+            case "r":
+                assert cache.purge() == len(ends)
+                ends = {}
+            case "i" if (observed := cache.get(name)) is not None:
+                assert cache.remove_if_same(name, observed)
+                del ends[name]
+        assert (cache.get(name) is not None) == (name in ends)
+        stats = cache.stats()
+        assert stats.entries == len(ends) == put - sum(stats.evictions.values())
+        assert stats.size_bytes == len(ends) * ROW
+        cache.check_integrity()
 
 
 def test_a_value_larger_than_a_tenants_share_is_not_kept():
@@ -132,7 +216,8 @@ def test_values_used_again_survive_a_scan():
 
 
 def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads():
-    cache = make(max_entries=50, max_bytes=300 * ROW, tenant_share=0.5)
+    ticks = itertools.count()
+    cache = make(max_entries=50, max_bytes=300 * ROW, tenant_share=0.5, ttl_s=10_000, clock=lambda: next(ticks))
     values = [rows(count) for count in range(1, 20)]
     for value in values:
         value.flags.writeable = False
@@ -167,6 +252,9 @@ def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads(
         for done in [threads.submit(work, seed) for seed in range(8)]:
             done.result()
     cache.check_integrity()
+    assert cache.stats().evictions[Eviction.EXPIRED] > 0
+    for number, (tenant, key) in enumerate(keys[:20]):
+        cache.put(tenant, key, values[number % len(values)])
     stats = cache.stats()
     held = [value for _, key in keys if (value := cache.get(key)) is not None]
     assert stats.entries == len(held) > 0

@@ -28,10 +28,6 @@ from streamscribe.settings import CacheSettings, Settings, SettingsError
 if TYPE_CHECKING:
     from streamscribe.cache.redis import RedisBlobs
 
-FEATURE_TTL_S = 7 * 24 * 3600.0
-"""Spectral features are kept as long as texts are by default; what bounds them is their room."""
-
-
 READ_CONTEXT = ("whisper",)
 """Profiles whose recogniser reads what was said before a segment."""
 
@@ -95,13 +91,14 @@ def open_caches(settings: CacheSettings) -> Caches:
         max_entries=int(settings.max_encoder_entries),
         max_bytes=int(settings.max_encoder_bytes),
         tenant_share=settings.tenant_share,
+        ttl_s=settings.feature_ttl_s,
     )
-    kept_features = _kept_features(_feature_memory(settings) | _feature_disk(settings, seal))
+    kept_features = _kept_features(settings, _feature_memory(settings) | _feature_disk(settings, seal))
     transcripts = _kept_transcripts(settings, _transcript_memory(settings) | _transcripts_beyond(settings, seal))
     levels: list[Level] = [EmbeddingLevel(embeddings)]
     features = None
     if kept_features is not None:
-        features = Features(kept_features.store, keys, ttl_s=FEATURE_TTL_S)
+        features = Features(kept_features.store, keys, ttl_s=settings.feature_ttl_s)
         levels.append(kept_features.level(keys, features.tally))
     if transcripts is not None:
         levels.append(transcripts.level(keys, tally))
@@ -147,7 +144,7 @@ def open_kept(settings: CacheSettings) -> Levels:
     secret = cache_secret(settings)
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
-        _kept_features(_feature_disk(settings, seal)),
+        _kept_features(settings, _feature_disk(settings, seal)),
         _kept_transcripts(settings, _transcripts_beyond(settings, seal)),
     )
     return Levels([one.level(keys) for one in kept if one is not None])
@@ -164,8 +161,8 @@ def _check_folders(settings: CacheSettings) -> None:
         raise SettingsError(f"setting cache.transcript_dir: {texts} is cache.feature_cache_dir too; give it its own")
 
 
-def _kept_features(tiers: Tiers) -> Kept | None:
-    return _kept("features", tiers, FEATURE_TTL_S) if tiers else None
+def _kept_features(settings: CacheSettings, tiers: Tiers) -> Kept | None:
+    return _kept("features", tiers, settings.feature_ttl_s) if tiers else None
 
 
 def _kept_transcripts(settings: CacheSettings, tiers: Tiers) -> Kept | None:

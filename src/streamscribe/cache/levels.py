@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Protocol, TypeVar
 
 from streamscribe.cache.stage_output import StageOutputCache
@@ -109,7 +110,7 @@ class BlobLevel:
 
 
 class EmbeddingLevel:
-    """The encoder outputs, in this process' memory only, for as long as there is room."""
+    """The encoder outputs, in this process' memory only."""
 
     name = "embeddings"
 
@@ -119,7 +120,8 @@ class EmbeddingLevel:
     def facts(self) -> LevelFacts:
         """What it holds; its look-ups are counted by the encoder service."""
         stats = self._cache.stats()
-        return LevelFacts(self.name, None, {"memory": Usage(stats.entries, stats.size_bytes)})
+        ttl_s = self._cache.ttl_s if isfinite(self._cache.ttl_s) else None
+        return LevelFacts(self.name, ttl_s, {"memory": Usage(stats.entries, stats.size_bytes)})
 
     def purge(self, tenant: TenantId | None) -> int:
         """Forgets all of a tenant, or of everyone."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from math import inf
 from threading import Lock
 
 from streamscribe.cache.stage_output import StageOutputCache
@@ -61,8 +62,9 @@ class RestingOutputs(StageOutputCache):
         max_entries: int,
         max_bytes: int,
         tenant_share: float,
+        ttl_s: float = inf,
     ) -> None:
-        super().__init__(max_entries=max_entries, max_bytes=max_bytes, tenant_share=tenant_share)
+        super().__init__(max_entries=max_entries, max_bytes=max_bytes, tenant_share=tenant_share, ttl_s=ttl_s)
         self._on_turn = on_turn
         self._rest = Rest(self._turned, policy)
 

@@ -1,9 +1,12 @@
 """Keeps what a model's stage gave for an input, in this process' memory: encoder outputs, whole ones only."""
 
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from math import inf
 from threading import Lock
 from types import TracebackType
 from typing import Self
@@ -24,6 +27,7 @@ class Eviction(StrEnum):
     SHARE = "share"
     PURGE = "purge"
     INVALID = "invalid"
+    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +64,42 @@ class Hold:
 class StageOutputCache:
     """At most so many values and bytes, and of one tenant at most its share of both; values used again go last.
 
+    A value is kept for at most `ttl_s` after it was put; what has ended is let go of at the next call of any kind.
     Safe to use from many threads. Values are frozen: arrays that cannot be written to. With no entries or bytes the
     cache is off: nothing is copied or counted.
     """
 
-    def __init__(self, *, max_entries: int, max_bytes: int, tenant_share: float) -> None:
+    def __init__(
+        self,
+        *,
+        max_entries: int,
+        max_bytes: int,
+        tenant_share: float,
+        ttl_s: float = inf,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.ttl_s = ttl_s
+        self._clock = clock
         self._max_bytes = max_bytes if max_entries else 0
         self._books: Lru[CacheKey] = Lru(
             max_entries, max_bytes, protected_share=PROTECTED_SHARE, owner_share=tenant_share
         )
         self._values: dict[CacheKey, Embedding] = {}
+        self._ends: OrderedDict[CacheKey, float] = OrderedDict()
+        """When each value ends, in the order in which they were put: all are kept for as long."""
         self._evictions = dict.fromkeys(Eviction, 0)
         self._lock = Lock()
 
     def get(self, key: CacheKey) -> Embedding | None:
         """The value, which counts as used now."""
         with self._lock:
+            self._sweep()
             return self._values[key] if self._books.get(key) else None
 
     def hold(self, key: CacheKey) -> Hold | None:
         """The value as `get` gives it, kept in the cache until it is released; also a purge frees its bytes then."""
         with self._lock:
+            self._sweep()
             return Hold(self._values[key], partial(self._unpin, key)) if self._books.pin(key) else None
 
     def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding) -> bool:
@@ -93,11 +112,13 @@ class StageOutputCache:
             return False
         frozen = _frozen(value)
         with self._lock:
+            self._sweep()
             evicted = self._books.put(key, frozen.nbytes, tenant)
             if evicted is None:
                 return False
-            dropped = [self._values.pop(old) for old in evicted]
+            dropped = [self._forget(old) for old in (*evicted, key)]
             self._values[key] = frozen
+            self._ends[key] = self._clock() + self.ttl_s
         del dropped  # memory is given back after the lock is
         return True
 
@@ -112,14 +133,16 @@ class StageOutputCache:
     def purge(self, tenant: TenantId | None = None) -> int:
         """Drops all values of a tenant, or of everyone; how many there were. What is in use is found no more."""
         with self._lock:
+            self._sweep()
             keys = self._books.keys() if tenant is None else self._books.of_owner(tenant)
             for key in keys:
                 self._drop(key, Eviction.PURGE)
             return len(keys)
 
     def stats(self) -> CacheStats:
-        """What it holds; bytes of purged values count while they are in use."""
+        """What it holds; bytes of values that were purged or have ended count while they are in use."""
         with self._lock:
+            self._sweep()
             evictions = self._evictions | {
                 Eviction.SPACE: self._books.evicted_for_space,
                 Eviction.SHARE: self._books.evicted_for_share,
@@ -130,14 +153,25 @@ class StageOutputCache:
         """The books' equations; what is in the books is held with the size it has there, and nothing else."""
         with self._lock:
             self._books.check_integrity()
-            ensure(set(self._books.keys()) == self._values.keys(), "held == in the books")
+            ensure(set(self._books.keys()) == self._values.keys() == self._ends.keys(), "held == in the books")
+            ends = list(self._ends.values())
+            ensure(ends == sorted(ends), "what was put first ends first")
             held_bytes = sum(value.nbytes for value in self._values.values())
             ensure(held_bytes <= self._books.size_bytes, "bytes held <= bytes in the books")
 
     def _drop(self, key: CacheKey, cause: Eviction) -> None:
         self._books.condemn(key)
-        del self._values[key]
+        self._forget(key)
         self._evictions[cause] += 1
+
+    def _forget(self, key: CacheKey) -> Embedding | None:
+        self._ends.pop(key, None)
+        return self._values.pop(key, None)
+
+    def _sweep(self) -> None:
+        now = self._clock()
+        while self._ends and self._ends[first := next(iter(self._ends))] <= now:
+            self._drop(first, Eviction.EXPIRED)
 
     def _unpin(self, key: CacheKey) -> None:
         with self._lock:
