@@ -10,17 +10,19 @@ from typing import Protocol
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import Hotword
-from streamscribe.core.records import Record, WorkerEvent
+from streamscribe.core.records import Emitted, Record, WorkerEvent
 from streamscribe.core.rules import NO_POLICY, TextPolicy
 
 RecordHandler = Callable[[Record], None]
 EventHandler = Callable[[WorkerEvent], None]
 
 
-class Bus(Protocol):
-    """Carries records of a session in order to one worker, and that worker's events back to its gateway.
+class GatewayBus(Protocol):
+    """The gateway's end of a bus: carries the records of a session in order to one worker, and brings its events back.
 
-    Bound: at most `max_backlog_s` seconds of audio per session are published and not yet settled.
+    Bound: at most `max_backlog_s` seconds of audio per session are published and not yet settled. Which worker has a
+    session is the bus' affair; where another takes it over, nothing published is lost, and what it tells again of the
+    same audio is told again (`core.downlink` drops it).
     """
 
     @property
@@ -36,21 +38,6 @@ class Bus(Protocol):
         """Returns when the record is durable; waits while the session's backlog is full. Cancelling loses nothing."""
         ...
 
-    def attach_worker(self, handler: RecordHandler) -> None:
-        """Gives each record to `handler`, which must not block: in order within a session, sessions side by side.
-
-        `SessionAbandoned` overtakes what waits; records of a session that is over are dropped.
-        """
-        ...
-
-    def settle(self, session_id: SessionId, size_bytes: int) -> None:
-        """The worker has processed one record of so many audio bytes: its place in the backlog is free."""
-        ...
-
-    def emit(self, event: WorkerEvent) -> None:
-        """Sends a worker's event back; in order within a session."""
-        ...
-
     def attach_gateway(self, handler: EventHandler) -> None:
         """Gives each worker event of this gateway's sessions to `handler`, which must not block."""
         ...
@@ -58,6 +45,35 @@ class Bus(Protocol):
     async def close(self) -> None:
         """Stops delivery."""
         ...
+
+
+class WorkerBus(Protocol):
+    """A worker's end of a bus: gives it the records of its sessions, and takes its events."""
+
+    def attach_worker(self, handler: RecordHandler) -> None:
+        """Gives each record to `handler`, which must not block: in order within a session, sessions side by side.
+
+        A session begins with its `SessionOpened`. Where that has a checkpoint, another worker had the session before:
+        the records that follow begin with the checkpoint's. `SessionAbandoned` overtakes what waits: nobody wants the
+        session, or another worker has it; records of a session that is over are dropped.
+        """
+        ...
+
+    def settle(self, session_id: SessionId, size_bytes: int) -> None:
+        """The worker has processed one record of so many audio bytes: its place in the backlog is free."""
+        ...
+
+    def emit(self, event: Emitted) -> None:
+        """Sends a worker's event back; in order within a session. A `Checkpointed` is for the bus itself."""
+        ...
+
+    async def close(self) -> None:
+        """Stops delivery."""
+        ...
+
+
+class Bus(GatewayBus, WorkerBus, Protocol):
+    """Both ends in one process."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.records import (
     AudioChunk,
+    Checkpointed,
+    Emitted,
     Failed,
     Finished,
     Record,
     SessionAbandoned,
     SessionOpened,
-    WorkerEvent,
 )
 from streamscribe.ports import EventHandler, RecordHandler
 
@@ -103,13 +104,13 @@ class MemoryBus:
         lane.unsettled_records -= 1
         self._drain(lane)
 
-    def emit(self, event: WorkerEvent) -> None:
+    def emit(self, event: Emitted) -> None:
         """Gives the event to the gateway before it returns; what goes wrong there is not the worker's."""
         if self._closed:
             return
         if isinstance(event, (Finished, Failed)):
             self._forget(event.session_id)
-        if self._to_gateway is None:
+        if self._to_gateway is None or isinstance(event, Checkpointed):  # nobody could go on after this process
             return
         try:
             self._to_gateway(event)

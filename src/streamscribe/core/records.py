@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 
+from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, SessionOptions
@@ -14,7 +15,10 @@ from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """Always record 0. `policy` is the tenant's at that time."""
+    """Always record 0. `policy` is the tenant's at that time.
+
+    With a `checkpoint` another worker had the session, and its records go on with the checkpoint's.
+    """
 
     session_id: SessionId
     index: int
@@ -22,6 +26,7 @@ class SessionOpened:
     trace_id: TraceId
     options: SessionOptions
     policy: TextPolicy = NO_POLICY
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """From here another worker could go on: records before the checkpoint's are not needed again."""
+
+    session_id: SessionId
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last final has been sent; the worker has forgotten the session."""
 
@@ -140,3 +153,6 @@ class Failed:
 
 
 WorkerEvent = Recognised | RulesHit | SpeechStarted | SpeechStopped | Flushed | Progress | Finished | Failed
+
+Emitted = WorkerEvent | Checkpointed
+"""What a worker gives its bus; checkpoints are for the bus itself."""

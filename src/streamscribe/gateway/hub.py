@@ -19,7 +19,7 @@ from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantT
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.spool import FilePlaces
 from streamscribe.observe.logs import get_logger
-from streamscribe.ports import Bus, Tenant
+from streamscribe.ports import GatewayBus, Tenant
 from streamscribe.settings import LimitSettings
 
 _log = get_logger(__name__)
@@ -80,7 +80,7 @@ class OpenDoor:
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
 
-    def __init__(self, bus: Bus, limits: LimitSettings, observer: HubObserver, admission: Admission) -> None:
+    def __init__(self, bus: GatewayBus, limits: LimitSettings, observer: HubObserver, admission: Admission) -> None:
         self._bus = bus
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)

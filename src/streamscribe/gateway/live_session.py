@@ -31,7 +31,7 @@ from streamscribe.core.session_io import (
     Stopped,
     Tick,
 )
-from streamscribe.ports import Bus, Tenant
+from streamscribe.ports import GatewayBus, Tenant
 
 
 class Sink(Protocol):
@@ -93,7 +93,7 @@ class LiveSession:
     def __init__(
         self,
         owner: SessionOwner,
-        bus: Bus,
+        bus: GatewayBus,
         session: Session,
         tenant: Tenant,
         sink: Sink,

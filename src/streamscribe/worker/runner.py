@@ -22,7 +22,7 @@ from streamscribe.core.records import (
 )
 from streamscribe.models.pool import Models
 from streamscribe.observe.logs import get_logger
-from streamscribe.ports import Bus
+from streamscribe.ports import WorkerBus
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
@@ -54,7 +54,7 @@ class Worker:
 
     def __init__(
         self,
-        bus: Bus,
+        bus: WorkerBus,
         models: Models,
         text: TextPipeline,
         settings: WorkerSettings,
