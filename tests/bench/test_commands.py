@@ -53,6 +53,24 @@ def test_streams_are_heard_and_who_finds_no_place_is_told_to_come_back():
     assert {bar["figure"] for bar in told["bars"]} >= {"partial_lag_p95_ms", "refusal_p99_ms"}
 
 
+def test_models_are_replaced_while_streams_speak_and_nothing_is_lost():
+    told = measured("swap", "--sessions", "2", "--swaps", "1")
+    figures = told["figures"]
+    assert (figures["swaps"], figures["refused_swaps"]) == (1, 0)
+    assert figures["finals"] > 0
+    assert figures["lost_finals"] == figures["doubled_finals"] == figures["session_errors"] == 0
+    assert 0 < figures["memory_one_mib"] <= figures["memory_peak_mib"]
+    assert figures["version_mib"] > 0
+    assert {bar["figure"] for bar in told["bars"]} >= {"lost_finals", "session_errors", "memory_peak_over_one"}
+
+
+def test_models_that_cannot_be_replaced_are_a_wrong_use():
+    command = [sys.executable, "-m", "streamscribe.cli", "bench", "swap", "--profile", "fake"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "fake" in done.stderr
+
+
 def test_listed_names_are_written_where_they_are_said_and_nowhere_else(tmp_path):
     clips = [{"audio": str(one.audio), "text": one.text} for one in utterances()[:4]]
     manifest = tmp_path / "clips.jsonl"

@@ -35,6 +35,8 @@ from streamscribe.cli.options import (
     SmallOption,
     SpeechOption,
     StepThreadsOption,
+    SwapProfileOption,
+    SwapsOption,
     TogetherOption,
     TwoPassProfileOption,
     UrlOption,
@@ -308,6 +310,33 @@ def replay(
     else:
         run = partial(bench.run, settings.model, workload=workload, small=small, parts=parts, rounds=rounds)
     _tell("replaying", run, json, check)
+
+
+@app.command()
+def swap(
+    profile: SwapProfileOption = "tiny",
+    sessions: SessionsOption = 20,
+    swaps: SwapsOption = 3,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Whether models can be replaced under live streams: what is lost, how long it takes, and how much memory.
+
+    Examples:
+
+    ```
+    streamscribe bench swap --check
+    streamscribe bench swap --profile whisper --swaps 10 --json
+    ```
+    """
+    if profile == "fake":
+        fail("--profile: the fake models cannot be replaced", Exit.USAGE)
+    settings = settings_from(None, None, model__profile=profile)
+    require_models(settings, *(("telephone-prompts",) if profile == "whisper" else ()))
+    from streamscribe.bench import swap as bench
+
+    run = partial(bench.run, settings, sessions=sessions, swaps=swaps)
+    _tell(f"{sessions} sessions while models are replaced {swaps} times", run, json, check)
 
 
 @app.command()

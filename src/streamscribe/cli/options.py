@@ -90,6 +90,8 @@ UrlOption = Annotated[
     str | None, typer.Option(help="A running server; else one is started. Without keys, or with STREAMSCRIBE_KEY.")
 ]
 TwoPassProfileOption = Annotated[str, typer.Option("--profile", help="Which models: tiny or zh.")]
+SwapProfileOption = Annotated[str, typer.Option("--profile", help="Which models are replaced: tiny, whisper or zh.")]
+SwapsOption = Annotated[int, typer.Option(min=1, max=1000, help="How often, one after the other.")]
 SessionsOption = Annotated[int, typer.Option(min=1, max=5000, help="Live sessions at once, in real time.")]
 SecondsOption = Annotated[float, typer.Option(min=1, max=3600, help="How long to measure.")]
 ModeOption = Annotated[Mode, typer.Option(help="Which passes run.")]
