@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -96,3 +97,28 @@ async def test_a_model_that_hangs_makes_them_unready_fails_who_waits_and_recover
     watch.cancel()
     await asyncio.to_thread(models.close)
     assert isinstance(models.outage(), ModelUnavailable)
+
+
+def test_a_close_during_the_warm_up_lets_no_model_begin_another_run():
+    let_go, began, ran = threading.Event(), threading.Semaphore(0), []
+
+    def first():
+        began.release()
+        let_go.wait()
+
+    def replica(name):
+        runs = [first, lambda: ran.append(name)]
+        return Replica(name, list, policy=BatchPolicy(), on_step=lambda report: None, warm_up=runs)
+
+    recognition = Recognition(FakeRecognizer(), replica("recognizer"))
+    models = Models(FakeVoiceActivityDetector(), replica("vad"), recognition)
+    models.start()
+    for _ in models.replicas:
+        began.acquire()
+    closing = threading.Thread(target=models.close)
+    closing.start()
+    while any(replica.outage() is None for replica in models.replicas):
+        time.sleep(0.001)
+    let_go.set()
+    closing.join()
+    assert ran == []

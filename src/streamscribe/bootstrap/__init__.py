@@ -1,12 +1,12 @@
 """The composition root: the only module that knows every adapter. It joins the parts and owns what runs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bootstrap.caches import Caches, check_context, open_caches
@@ -138,7 +138,8 @@ async def _warm(models: Models, text: TextPipeline, metrics: Metrics) -> None:
 async def serve(
     settings: Settings, *, started_at: float, announce: Callable[[Listening], None], reread: Callable[[], Settings]
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm.
+    """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm, unless the stop
+    comes before.
 
     At SIGHUP the models are brought to the settings that `reread` gives; all others hold until a restart.
 
@@ -175,21 +176,34 @@ async def serve(
                 watching = [tasks.create_task(watch_tenants(store))] if store else []
                 watching.append(tasks.create_task(reload_at_hangup(parts.reloading, reread)))
                 waiting = tasks.create_task(stop.wait())
-                await asyncio.to_thread(parts.models.wait_ready)
-                settle_collector()
-                host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
-                announce(
-                    Listening(
-                        url=f"http://{host}:{listener.ports[0]}",
-                        funasr_url=f"ws://{host}:{listener.ports[1]}" if len(listener.ports) > 1 else None,
-                        ready_s=monotonic() - started_at,
-                        warmup_s=parts.models.warmup_s,
-                    )
-                )
-                await waiting
+                if await _warm_before(waiting, parts.models):
+                    settle_collector()
+                    announce(_listening(gateway, listener.ports, monotonic() - started_at, parts.models.warmup_s))
+                    await waiting
                 for task in watching:
                     task.cancel()
                 await drain(parts.hub, gateway)
+
+
+async def _warm_before(stop: "asyncio.Task[Any]", models: Models) -> bool:
+    """Whether the models became warm before the stop came; they warm on until they are closed."""
+    warming = asyncio.ensure_future(asyncio.to_thread(models.wait_ready))
+    await asyncio.wait((stop, warming), return_when=asyncio.FIRST_COMPLETED)
+    if not warming.done():
+        warming.cancel()
+        return False
+    await warming
+    return True
+
+
+def _listening(gateway: GatewaySettings, ports: Sequence[int], ready_s: float, warmup_s: dict[str, float]) -> Listening:
+    host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
+    return Listening(
+        url=f"http://{host}:{ports[0]}",
+        funasr_url=f"ws://{host}:{ports[1]}" if len(ports) > 1 else None,
+        ready_s=ready_s,
+        warmup_s=warmup_s,
+    )
 
 
 def _addresses(gateway: GatewaySettings) -> list[Address]:

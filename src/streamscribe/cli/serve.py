@@ -1,5 +1,8 @@
 """`streamscribe serve`: the gateway, the bus and the worker in one process."""
 
+import os
+import sys
+import threading
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streamscribe.cli.options import ConfigOption, ModelOption, ProfileOption, SetOption, require_models, settings_from
-from streamscribe.cli.output import out
+from streamscribe.cli.output import Exit, out
 
 if TYPE_CHECKING:
     from streamscribe.bootstrap import Listening
@@ -75,6 +78,20 @@ def serve(
 
     configure(settings.observe)
     uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=_tell_json if json else _tell, reread=read))
+    _leave()
+
+
+def _leave() -> None:
+    """Ends the process with 0 at once where a model is still in a step that outlasted the drain.
+
+    The interpreter's own end would tear its thread out of native code, which may abort the process.
+    """
+    from streamscribe.models.stage import THREAD_PREFIX
+
+    if any(thread.name.startswith(THREAD_PREFIX) for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(Exit.OK)
 
 
 def _tell(listening: "Listening") -> None:

@@ -14,6 +14,7 @@ from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
 from streamscribe.models.out_of_memory import is_out_of_memory
 from streamscribe.models.pending import Pending, deliver, shown
+from streamscribe.models.stage import THREAD_PREFIX
 from streamscribe.models.step_report import StepReport as StepReport
 from streamscribe.models.trials import Trials
 
@@ -85,7 +86,7 @@ class Replica(Generic[Req, Res]):
         self._sleeping_until: float | None = None
         self._warm = threading.Event()
         self._stopped: str | None = None
-        self._thread = threading.Thread(target=self._own, name=f"replica-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._own, name=THREAD_PREFIX + name, daemon=True)
 
     @property
     def parts(self) -> "tuple[Replica[Req, Res], ...]":

@@ -9,6 +9,9 @@ from streamscribe.core.errors import ModelUnavailable
 Req_contra = TypeVar("Req_contra", contravariant=True)
 Res_co = TypeVar("Res_co", covariant=True)
 
+THREAD_PREFIX = "replica-"
+"""How the threads that own models are named; they may outlive `Part.close`, if their step does."""
+
 
 class Part(Protocol):
     """Something that a model runs in: a replica, or what else owns threads."""

@@ -26,6 +26,7 @@ from streamscribe.models.funasr_torch.nano_modules import NanoModules
 from streamscribe.models.funasr_torch.virtual_embedding import VirtualEmbedding, with_embedding
 from streamscribe.models.ports import DecodeRequest, Hypothesis
 from streamscribe.models.replica import RETRY_S, StepReport
+from streamscribe.models.stage import THREAD_PREFIX
 
 _STOP_S = 5.0
 
@@ -82,7 +83,7 @@ class ContinuousDecoder:
         self._warmup_s = 0.0
         self._over = asyncio.Event()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._own, name=f"replica-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._own, name=THREAD_PREFIX + name, daemon=True)
 
     @property
     def ready(self) -> bool:
