@@ -190,6 +190,13 @@ class CacheUnavailable(StreamScribeError):
     default_message = "the cache is not available"
 
 
+class StoreUnavailable(StreamScribeError):
+    """The session store is away, does not answer in time, or is full; what was asked of it may be done all the same."""
+
+    code, http_status, close_code, retry = "store_unavailable", 503, 1013, Retry.AFTER
+    default_message = "the session store is not available"
+
+
 class FinalizationTimeout(StreamScribeError):
     """The last finals did not come in time."""
 
