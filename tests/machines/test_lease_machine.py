@@ -56,6 +56,14 @@ class LeaseMachine(RuleBasedStateMachine):
         if believed := self.believed.get(owner):
             assert (self.table.fence(SESSION, believed.epoch) is None) == (believed.epoch == self.newest)
 
+    @rule()
+    def law_2_a_forgotten_session_takes_no_writes_and_repeats_no_epoch(self):
+        self.table.forget(SESSION)
+        for lease in self.believed.values():
+            assert self.table.fence(SESSION, lease.epoch) is not None
+        self.believed.clear()
+        self.in_force = None
+
     @invariant()
     def the_books_are_right(self):
         self.table.check_integrity()

@@ -58,3 +58,13 @@ def test_nobody_writes_for_a_forgotten_session():
     table.forget(SESSION)
     assert isinstance(table.fence(SESSION, lease.epoch), LeaseLost)
     assert len(table) == 0
+
+
+def test_law_2_a_session_that_was_forgotten_and_comes_again_repeats_no_epoch():
+    table = LeaseTable(ttl_s=10)
+    old = table.acquire(SESSION, "w1", now=0.0)
+    table.forget(SESSION)
+    again = table.acquire(SESSION, "w2", now=1.0)
+    assert again.epoch > old.epoch
+    assert isinstance(table.fence(SESSION, old.epoch), LeaseLost)
+    assert table.newest(SESSION) == again

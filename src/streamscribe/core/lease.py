@@ -21,22 +21,27 @@ class LeaseTable:
     """All leases, each of `ttl_s` seconds. A session has at most one owner; its epoch grows by one with each change.
 
     A lease that has expired or was released stays in the table until another owner comes or the session is
-    forgotten, so that epochs never repeat.
+    forgotten. An unknown session begins beyond all epochs of those that were forgotten: none ever repeats.
     """
 
     def __init__(self, ttl_s: float) -> None:
         self._ttl_s = ttl_s
         self._leases: dict[SessionId, Lease] = {}
+        self._forgotten_epoch = 0
 
     def __len__(self) -> int:
         return len(self._leases)
+
+    def newest(self, session_id: SessionId) -> Lease | None:
+        """The session's last lease, in force or not; None where it never had one, or was forgotten."""
+        return self._leases.get(session_id)
 
     def acquire(self, session_id: SessionId, owner: str, now: float) -> Lease | None:
         """A lease of a new epoch, or None while another owner's is in force; one's own is renewed instead."""
         held = self._leases.get(session_id)
         if held and now < held.expires_at:
             return self.renew(held, now) if held.owner == owner else None
-        epoch = LeaseEpoch(held.epoch + 1 if held else 1)
+        epoch = LeaseEpoch((held.epoch if held else self._forgotten_epoch) + 1)
         return self._grant(Lease(session_id, owner, epoch, now + self._ttl_s))
 
     def renew(self, lease: Lease, now: float) -> Lease | None:
@@ -59,7 +64,9 @@ class LeaseTable:
 
     def forget(self, session_id: SessionId) -> None:
         """The session is over: nobody will own it or write for it again."""
-        self._leases.pop(session_id, None)
+        held = self._leases.pop(session_id, None)
+        if held:
+            self._forgotten_epoch = max(self._forgotten_epoch, held.epoch)
 
     def check_integrity(self) -> None:
         """Each lease is of the session that it is kept for, and epochs are counted from 1."""
