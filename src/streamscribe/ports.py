@@ -3,15 +3,18 @@
 Adapters pass one suite each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from streamscribe.core.cachekey import CacheKey, Owner
-from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
+from streamscribe.core.lease import Lease
 from streamscribe.core.options import Hotword
-from streamscribe.core.records import Emitted, Record, WorkerEvent
+from streamscribe.core.records import Emitted, Record, SessionOpened, WorkerEvent
 from streamscribe.core.rules import NO_POLICY, TextPolicy
+from streamscribe.core.session_table import Stage
 
 RecordHandler = Callable[[Record], None]
 EventHandler = Callable[[WorkerEvent], None]
@@ -164,5 +167,152 @@ class BlobStore(Protocol):
         ...
 
     def close(self) -> None:
+        """Lets go of connections; what is kept stays."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A session's place among those that its tenant may have at once, and how its gateway sees the session.
+
+    `session_id` is the session's on the bus, `called` what its client calls it.
+    """
+
+    session_id: SessionId
+    tenant_id: TenantId
+    called: SessionId
+    gateway: str
+    stage: Stage = Stage.CREATED
+    received_ms: int = 0
+    processed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session for the engineer on call; times in seconds by the store's clock, None where there is nothing to tell.
+
+    `gateway` and what follows it is as its gateway last told, `told_s` ago. `owner` has the lease for `lease_s` more;
+    it is owner number `owners`. From `checkpoint_ms`, saved `saved_s` ago, another could go on.
+    """
+
+    session_id: SessionId
+    age_s: float
+    tenant_id: TenantId | None = None
+    called: SessionId | None = None
+    gateway: str | None = None
+    stage: Stage | None = None
+    received_ms: int | None = None
+    processed_ms: int | None = None
+    told_s: float | None = None
+    owner: str | None = None
+    lease_s: float | None = None
+    epoch: LeaseEpoch | None = None
+    owners: int = 0
+    checkpoint_ms: int | None = None
+    saved_s: float | None = None
+
+    @property
+    def lag_ms(self) -> int | None:
+        """Audio received and not yet processed."""
+        if self.received_ms is None or self.processed_ms is None:
+            return None
+        return max(0, self.received_ms - self.processed_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Some sessions, of `total`; those that nobody has spoken of for longest come first."""
+
+    total: int
+    sessions: tuple[SessionView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCounts:
+    """Since a store was opened here: writes refused to former owners, and calls that the store failed."""
+
+    fenced: int = 0
+    failures: int = 0
+
+
+class SessionStore(Protocol):
+    """Which worker owns a session, where another could go on with it, and how many sessions tenants have (law 2).
+
+    All times are the store's: clocks of callers do not matter. `Lease.expires_at` is by the caller's monotonic clock,
+    counted from before it asked, so that an owner's lease ends for itself no later than for the others. Where a lease
+    is asked for, its epoch decides: of a session that has a newer one, or is forgotten, nothing is written. A session
+    that nobody speaks of for long is forgotten.
+
+    Each method ends within a time of the adapter's. Raises StoreUnavailable where the store cannot be used; then what
+    was asked may be done or not, and may be asked again.
+    """
+
+    async def claim(self, session_id: SessionId, owner: str) -> Lease:
+        """A lease of a new epoch, greater by one than the last; one's own lease in force is renewed instead.
+
+        Raises LeaseLost while another owner's is in force, with the time that it has left as `retry_after_s`.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
+        """Each lease with a later end, or None where it was lost: expired, released, or another's by now."""
+        ...
+
+    async def release(self, lease: Lease) -> None:
+        """Ends the lease, if it is still in force, so that another owner need not wait."""
+        ...
+
+    async def save(
+        self, lease: Lease, *, opened: SessionOpened | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Keeps what another owner needs; what is None, or older than what is kept, changes nothing.
+
+        Raises LeaseLost for a lease that has a successor: counted, and nothing is written.
+        """
+        ...
+
+    async def load(self, session_id: SessionId) -> SessionOpened | None:
+        """What was saved, with the newest checkpoint; None where there is none. Claim first: then it changes no more."""
+        ...
+
+    async def forget(self, lease: Lease) -> None:
+        """The session is over for its worker. Raises LeaseLost as `save` does."""
+        ...
+
+    async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
+        """Takes a seat of the tenant's. A session that has one keeps it; the gateway that asked last has the session.
+
+        Raises QuotaExceeded where the tenant has `max_sessions`, or has begun `max_per_minute` within a minute.
+        """
+        ...
+
+    async def keep(self, seats: Sequence[Seat]) -> list[bool]:
+        """Keeps seats, which end if nobody does, and tells the sessions' state; whether each is still the gateway's.
+
+        A seat that has ended is taken again, for its session is there. False: another gateway has the session.
+        """
+        ...
+
+    async def leave(self, seat: Seat) -> None:
+        """The session is over for its gateway: its seat is free, unless another gateway has the session."""
+        ...
+
+    async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
+        """At most `limit` sessions, of all tenants or of one."""
+        ...
+
+    async def session(self, session_id: SessionId) -> SessionView | None:
+        """One session; None where the store knows nothing of it."""
+        ...
+
+    async def check(self) -> None:
+        """Returns when the store answers."""
+        ...
+
+    def counts(self) -> StoreCounts:
+        """What happened since the store was opened here."""
+        ...
+
+    async def close(self) -> None:
         """Lets go of connections; what is kept stays."""
         ...
