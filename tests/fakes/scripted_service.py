@@ -98,7 +98,7 @@ class ScriptedWorker:
                 self.received_bytes += len(record.data)
                 yield from self._recognised(record.session_id, self._received_ms)
             case FlushRequested():
-                yield Flushed(record.session_id, record.marker)
+                yield Flushed(record.session_id, record.marker, record.index)
             case AudioEnded():
                 yield from self._recognised(record.session_id, None)
                 yield Finished(record.session_id, self._received_ms)

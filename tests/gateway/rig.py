@@ -89,7 +89,7 @@ class EchoWorker:
                 said = result(version, version, str(record.data[0]), final=True, sequence=record.sequence)
                 self.bus.emit(Recognised(record.session_id, said))
             case FlushRequested():
-                self.bus.emit(Flushed(record.session_id, record.marker))
+                self.bus.emit(Flushed(record.session_id, record.marker, record.index))
             case AudioEnded():
                 self.bus.emit(Finished(record.session_id, audio_ms=0))
             case _:

@@ -54,7 +54,7 @@ def test_a_detached_session_sends_nothing_and_hears_nothing() -> None:
     for event in (
         recognised(1),
         Progress(SESSION, 10),
-        Flushed(SESSION, "m"),
+        Flushed(SESSION, "m", 1),
         Durable(1),
         GoingAway(1000, 0),
         Audio(b"x", 1),

@@ -58,7 +58,7 @@ def test_speech_and_flush_events_are_told() -> None:
     session = Driver().stream()
     assert sent(session(SpeechStarted(SESSION, 1, 250))) == [SpeechActivity(started=True, channel=1, at_ms=250)]
     assert sent(session(SpeechStopped(SESSION, 1, 900))) == [SpeechActivity(started=False, channel=1, at_ms=900)]
-    assert sent(session(Flushed(SESSION, "m"))) == [FlushDone("m")]
+    assert sent(session(Flushed(SESSION, "m", 1))) == [FlushDone("m")]
 
 
 def test_progress_becomes_a_heartbeat() -> None:

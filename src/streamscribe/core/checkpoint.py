@@ -11,14 +11,17 @@ from streamscribe.core.options import Hotword
 
 @dataclass(frozen=True, slots=True)
 class ChannelPoint:
-    """One channel of a session, between two segments; positions in samples of the session's clock.
+    """One channel of a session while no segment is open on it; positions in samples of the session's clock.
 
-    It goes on hearing at `heard`; audio before that only fills the detector's memory again. `voice` is the detector's
-    own state, as it gave it. `segments` are the ids that its next segments had, as far as they were opened.
+    It goes on hearing at `heard`; audio before that only fills the detector's memory again, and is what the next
+    segment may begin with. `voice` is the detector's own state, as it gave it. `voice_start` is where the voice began
+    that goes on there; None: nobody speaks. The last segment ended at `last_end`, its audio at `last_audio_end`.
+    `segments` are the ids that its next segments had, as far as they were opened.
     """
 
     heard: int
     voice: tuple[int, ...]
+    voice_start: int | None
     last_end: int
     last_audio_end: int
     segments: tuple[int, ...] = ()
@@ -29,7 +32,7 @@ class Checkpoint:
     """Records from `index` on make the session again; of the first one's audio, `skip_bytes` are left out.
 
     The audio after those begins at sample `start` of the session's clock. `sequence` is the last that had been
-    processed before it, `hotwords` are those that held there. `segments` were opened, `version` was the newest told.
+    processed before it, `hotwords` are those that held there. So many `segments` were opened.
     """
 
     index: int
@@ -39,4 +42,3 @@ class Checkpoint:
     hotwords: tuple[Hotword, ...]
     channels: tuple[ChannelPoint, ...]
     segments: int
-    version: int

@@ -114,10 +114,11 @@ class SpeechStopped:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """All audio before the flush has its finals."""
+    """All audio before the flush has its finals; `index` is the request's."""
 
     session_id: SessionId
     marker: str
+    index: int
 
 
 @dataclass(frozen=True, slots=True)

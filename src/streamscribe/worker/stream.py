@@ -86,7 +86,7 @@ class Stream:
             case AudioChunk():
                 await self._hear_chunk(record)
             case FlushRequested():
-                await self._flush(record.marker)
+                await self._flush(record)
             case HotwordsUpdated():
                 self._hotwords = record.hotwords
             case AudioEnded():
@@ -120,7 +120,7 @@ class Stream:
         for one in self._passes:
             await one.heard()
 
-    async def _flush(self, marker: str) -> None:
+    async def _flush(self, asked: FlushRequested) -> None:
         """Hears what has come, though it may not fill a block, and closes what is open."""
         blocks = [channel.track.short_block() for channel in self.channels]
         if len(blocks[0]):
@@ -129,7 +129,7 @@ class Stream:
             await self._perform(channel, channel.endpointer.flush(channel.track.heard))
         self.caught_up()
         await self._line.room()
-        self._line.ready(self._line.join(), lambda: self._emit(Flushed(self._session_id, marker)))
+        self._line.ready(self._line.join(), lambda: self._emit(Flushed(self._session_id, asked.marker, asked.index)))
 
     async def _end(self) -> None:
         await self._hear(self._reader.flush())
