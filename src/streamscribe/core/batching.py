@@ -11,10 +11,9 @@ from streamscribe.core.batch_limit import BatchLimits
 from streamscribe.core.errors import Overloaded
 from streamscribe.core.integrity import ensure
 from streamscribe.core.waiting import (
-    BULK_SHARE,
     OVERLOAD_RETRY_S,
     RANK,
-    ROUNDING_S,
+    Bounds,
     Group,
     Lane,
     Priority,
@@ -53,6 +52,7 @@ class Batcher:
 
     def __init__(self, policy: BatchPolicy) -> None:
         self._policy = policy
+        self._bounds = Bounds(policy.max_inflight, policy.max_waiting_s)
         self._limits = BatchLimits(policy.max_batch_size)
         self._lanes: dict[Hashable, Lane] = {}
         self._groups: dict[Hashable, Group] = {}
@@ -80,11 +80,9 @@ class Batcher:
 
     def add(self, item: Waiting) -> Overloaded | None:
         """Lets `item` wait, or says that too much waits already; a single item of any length is taken."""
-        share = BULK_SHARE if item.priority >= Priority.BULK else 1.0
-        bound_s = self._policy.max_waiting_s * share + ROUNDING_S
-        too_long = self._lane_of and self._waiting_s + item.audio_s > bound_s
-        if too_long or self.inflight >= self._policy.max_inflight * share:
-            return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
+        refusal = self._bounds.refusal(item.priority, item.audio_s, requests=self.inflight, inside_s=self._waiting_s)
+        if refusal is not None:
+            return refusal
         key: Hashable = item.id if item.exclusive is None else (item.exclusive,)
         lane = self._lanes.get(key)
         if lane is None:

@@ -9,6 +9,7 @@ from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
+from streamscribe.core.errors import Overloaded
 from streamscribe.core.integrity import ensure
 
 BULK_SHARE = 0.5
@@ -31,6 +32,25 @@ class Priority(IntEnum):
     after the other, and its segments have gathered. It may fill only half of what may wait."""
     LOW = 3
     """Drafts, which the next draft replaces. They may fill only half of what may wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much may be inside: requests, and seconds of audio, of which a single request may have any number.
+
+    Files and drafts may fill half of both.
+    """
+
+    max_requests: int
+    max_audio_s: float
+
+    def refusal(self, priority: Priority, audio_s: float, *, requests: int, inside_s: float) -> Overloaded | None:
+        """Why one more has no room beside so many; None where it has."""
+        share = BULK_SHARE if priority >= Priority.BULK else 1.0
+        too_long = inside_s > 0 and inside_s + audio_s > self.max_audio_s * share + ROUNDING_S
+        if too_long or requests >= self.max_requests * share:
+            return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
