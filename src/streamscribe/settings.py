@@ -210,6 +210,43 @@ class CacheSettings(_Section):
         return self.feature_cache_dir is not None or keeps_texts
 
 
+class KafkaSettings(_Section):
+    """The log between gateways and workers on many machines; needs the extra `kafka`."""
+
+    brokers: str = Field(
+        default="", description="Where to find the cluster: `host:port`, or several with commas; empty: no Kafka."
+    )
+    options: dict[str, SecretStr] = Field(
+        default={}, description="More of librdkafka's properties, as `security.protocol` and `sasl.password`."
+    )
+    topic_prefix: str = Field(
+        default="", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before the names of all topics and groups."
+    )
+    instance_id: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]{0,100}$",
+        description="Name that a worker keeps over restarts, each its own: static membership. Empty: none.",
+    )
+    session_timeout_ms: int = _bounded(
+        2000, 500, 300_000, "A worker that is silent for so long loses its sessions to others."
+    )
+    max_poll_interval_ms: int = _bounded(
+        10_000, 1000, 600_000, "A worker whose event loop stands still for so long loses its sessions to others."
+    )
+    linger_ms: float = _bounded(1, 0, 5, "How long a record waits for others to be sent with it.")
+    fetch_wait_ms: int = _bounded(10, 1, 1000, "How long a broker may hold back the answer that there is nothing new.")
+    delivery_timeout_s: float = _bounded(
+        60, 1, 3600, "A record that no broker took for so long fails its session; until then, acks wait."
+    )
+    audio_partitions: int = _bounded(64, 1, 10_000, "Partitions of `audio-chunks`: at least as many as workers.")
+    result_partitions: int = _bounded(64, 1, 10_000, "Partitions of `asr-results`: at least as many as gateways.")
+    finalize_partitions: int = _bounded(
+        64, 1, 10_000, "Partitions of `offline-finalize`: at least as many as finalizers."
+    )
+    replication: int = _bounded(3, 1, 10, "On how many brokers each topic lies.")
+    retention_s: float = _bounded(3600, 60, 30 * 24 * 3600, "How long the log keeps audio and results.")
+
+
 class ObserveSettings(_Section):
     """Logs."""
 
@@ -231,6 +268,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     worker: WorkerSettings = WorkerSettings()
     cache: CacheSettings = CacheSettings()
+    kafka: KafkaSettings = KafkaSettings()
     observe: ObserveSettings = ObserveSettings()
 
     @classmethod
@@ -279,6 +317,7 @@ _KEPT_NAMES = {
     "BATCH_WAIT_MS": "model.batch_wait_ms",
     "MAX_INFLIGHT": "model.max_inflight",
     "REDIS_URL": "cache.redis_url",
+    "KAFKA_BROKERS": "kafka.brokers",
 }
 """Environment names that operators know already."""
 

@@ -36,6 +36,13 @@ class InternalError(StreamScribeError):
     """A defect of ours; the details are in the logs under the trace id."""
 
 
+class Quarantined(StreamScribeError):
+    """Two workers ended at the same record of the session: it is not tried again."""
+
+    code, http_status, close_code, retry = "quarantined", 500, 1011, Retry.NEVER
+    default_message = "the session's audio stopped its worker twice and is not tried again"
+
+
 class BadRequest(StreamScribeError):
     """A message that is not of the protocol."""
 
@@ -181,6 +188,13 @@ class ModelUnavailable(StreamScribeError):
 
     code, http_status, close_code, retry = "model_unavailable", 503, 1013, Retry.AFTER
     default_message = "the model is not available"
+
+
+class BusUnavailable(StreamScribeError):
+    """The bus between the processes did not take a record in time, or cannot be used at all."""
+
+    code, http_status, close_code, retry = "bus_unavailable", 503, 1013, Retry.AFTER
+    default_message = "the bus between the processes is not available"
 
 
 class CacheUnavailable(StreamScribeError):
