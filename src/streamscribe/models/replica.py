@@ -12,10 +12,10 @@ from typing import Generic, TypeVar
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
-from streamscribe.models.out_of_memory import is_out_of_memory
-from streamscribe.models.pending import Pending, deliver, shown
+from streamscribe.models.pending import Pending, deliver
 from streamscribe.models.stage import THREAD_PREFIX
 from streamscribe.models.step_report import StepReport as StepReport
+from streamscribe.models.steps import Steps
 from streamscribe.models.trials import Trials
 
 Req = TypeVar("Req")
@@ -60,12 +60,9 @@ class Replica(Generic[Req, Res]):
         self.population = 0
         """How many sessions may have a request; a step waits for others only while fewer than these wait."""
         self._coming = 0
-        self._step = step
         self._on_step = on_step
         self._on_error = on_error
         self._warm_up = warm_up
-        self._step_timeout_s = step_timeout_s
-        self._step_began_s: float | None = None
         self._on_ejected = on_ejected
         self._trials = Trials(
             name,
@@ -75,11 +72,18 @@ class Replica(Generic[Req, Res]):
             on_error=on_error,
             on_ejected=on_ejected,
         )
-        self._out_of_memory = 0
         self._stall_told = False
         self._warmup_s = 0.0
         self._lag_s = 0.0
         self._batcher = Batcher(policy)
+        self._steps = Steps(
+            step,
+            limit=lambda group: self._batcher.limit(group, 0),
+            shrink=self._shrink,
+            no_memory=self._no_memory,
+            on_error=partial(on_error, name),
+            timeout_s=step_timeout_s,
+        )
         self._pending: dict[int, Pending[Req, Res]] = {}
         self._next_id = 0
         self._changed = threading.Condition()
@@ -101,8 +105,7 @@ class Replica(Generic[Req, Res]):
     @property
     def stalled(self) -> bool:
         """Whether the step that runs has taken longer than the timeout."""
-        began_s = self._step_began_s
-        return began_s is not None and monotonic() - began_s > self._step_timeout_s
+        return self._steps.stalled
 
     def outage(self) -> ModelUnavailable | None:
         """Why it would take no request now."""
@@ -282,7 +285,8 @@ class Replica(Generic[Req, Res]):
         finally:
             self._stop(f"the model {self.name} has stopped")
             self._fail(list(self._pending.values()), self._unavailable)
-            del self._step, self._on_step, self._warm_up  # who still has the replica shall not keep the engine
+            del self._on_step, self._warm_up  # who still has the replica shall not keep the engine
+            self._steps.close()
             self._trials.close()
 
     def _gather(self) -> tuple[Waiting, ...] | None:
@@ -303,9 +307,7 @@ class Replica(Generic[Req, Res]):
 
     def _try_out(self) -> None:
         """Tells whether the model works; where it does not, nobody waits for it."""
-        self._step_began_s = monotonic()
-        self._trials.run()
-        self._step_began_s = None
+        self._steps.try_out(self._trials.run)
         if self._trials.ejected:
             with self._changed:
                 waiting = [self._pending.pop(item.id) for item in self._batcher.take_all()]
@@ -313,16 +315,15 @@ class Replica(Generic[Req, Res]):
 
     def _run(self, batch: tuple[Waiting, ...]) -> None:
         pending = [self._pending[item.id] for item in batch]
-        self._out_of_memory = 0
         began_s = monotonic()
-        self._try(pending, batch[0].group)
+        out_of_memory = self._steps.run(pending, batch[0].group)
         ended_s = monotonic()
         with self._changed:
             self._batcher.finish(batch)
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
-        self._trials.judge([one.error for one in pending], out_of_memory=self._out_of_memory > 0)
+        self._trials.judge([one.error for one in pending], out_of_memory=out_of_memory > 0)
         deliver(pending)
         live = [item for item in batch if item.priority <= Priority.NORMAL]
         if live:
@@ -340,38 +341,13 @@ class Replica(Generic[Req, Res]):
                 live_audio_s=sum(item.audio_s for item in live),
                 lag_s=max((ended_s - item.arrived for item in live if item.exclusive is not None), default=None),
                 batch_limit=limit,
-                out_of_memory=self._out_of_memory,
+                out_of_memory=out_of_memory,
             )
         )
 
-    def _try(self, pending: list[Pending[Req, Res]], group: Hashable) -> None:
-        """Steps, by halves where the step fails, so that each request gets its answer or its own error."""
-        if len(pending) > self._batcher.limit(group, 0):  # which has just shrunk
-            self._try_halves(pending, group)
-            return
-        self._step_began_s = monotonic()
-        try:
-            answers = self._step([one.request for one in pending])
-            for one, answer in zip(pending, answers, strict=True):
-                one.answer = answer
-            return
-        except Exception as error:  # noqa: BLE001 - the engine's edge: it may raise anything
-            if short := is_out_of_memory(error):
-                self._out_of_memory += 1
-                with self._changed:
-                    self._batcher.shrink(group, len(pending))
-            if len(pending) == 1:
-                self._on_error(self.name, error)
-                pending[0].error = self._no_memory() if short else shown(error)
-                return
-        finally:
-            self._step_began_s = None
-        self._try_halves(pending, group)  # behind the handler: its error holds what the failed step had in memory
-
-    def _try_halves(self, pending: list[Pending[Req, Res]], group: Hashable) -> None:
-        half = len(pending) // 2
-        self._try(pending[:half], group)
-        self._try(pending[half:], group)
+    def _shrink(self, group: Hashable, size: int) -> None:
+        with self._changed:
+            self._batcher.shrink(group, size)
 
     def _stop(self, why: str) -> None:
         """Takes no more, fails what waits and lets the thread end after its step."""
