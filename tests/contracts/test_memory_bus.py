@@ -4,7 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from streamscribe.bus.memory import MAX_UNSETTLED_RECORDS, MemoryBus
+from streamscribe.bus.backlog import MAX_UNSETTLED_RECORDS
+from streamscribe.bus.memory import MemoryBus
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import FlushRequested, Progress, WorkerEvent
 from tests.contracts.bus import BusContract, Inbox, chunk, opened

@@ -4,11 +4,11 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from streamscribe.bus.backlog import Backlog, audio_bytes
 from streamscribe.core.errors import Draining
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.records import (
-    AudioChunk,
     Checkpointed,
     Emitted,
     Failed,
@@ -19,28 +19,13 @@ from streamscribe.core.records import (
 )
 from streamscribe.ports import EventHandler, RecordHandler
 
-MAX_UNSETTLED_RECORDS = 10_000
-"""Per session; bounds what records without audio (flushes) and very small chunks can hold."""
-
 
 @dataclass(slots=True)
 class _Lane:
-    """One session's ledger: what was delivered and is not settled, and what waits for room, oldest first."""
+    """One session: what was delivered and is not settled, and what waits for room, oldest first."""
 
-    max_bytes: int
-    delivered_bytes: int = 0
-    settled_bytes: int = 0
-    unsettled_records: int = 0
+    backlog: Backlog
     waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)
-
-    @property
-    def unsettled_bytes(self) -> int:
-        return self.delivered_bytes - self.settled_bytes
-
-    def fits(self, size_bytes: int) -> bool:
-        """A message larger than the whole bound fits once nothing else is unsettled, or it never would."""
-        held = self.unsettled_bytes
-        return self.unsettled_records < MAX_UNSETTLED_RECORDS and (held == 0 or held + size_bytes <= self.max_bytes)
 
     def release_waiting(self) -> None:
         """Frees all publishers; their records are dropped."""
@@ -69,7 +54,7 @@ class MemoryBus:
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
         """Whether `publish` of so much audio would return at once."""
         lane = self._lanes.get(session_id)
-        return lane is None or (not lane.waiting and self._to_worker is not None and lane.fits(size_bytes))
+        return lane is None or (not lane.waiting and self._to_worker is not None and lane.backlog.fits(size_bytes))
 
     async def publish(self, record: Record) -> None:
         """Delivers the record, after all earlier ones of its session; raises Draining once the bus is closed."""
@@ -82,7 +67,7 @@ class MemoryBus:
             self._forget(record.session_id)
             if self._to_worker is not None:
                 self._to_worker(record)
-        elif self._to_worker is not None and not lane.waiting and lane.fits(_size_bytes(record)):
+        elif self._to_worker is not None and not lane.waiting and lane.backlog.fits(audio_bytes(record)):
             self._deliver(lane, record, self._to_worker)
         else:
             waiter = asyncio.get_running_loop().create_future()
@@ -100,8 +85,7 @@ class MemoryBus:
         lane = self._lanes.get(session_id)
         if lane is None:
             return
-        lane.settled_bytes += size_bytes
-        lane.unsettled_records -= 1
+        lane.backlog.settle(size_bytes)
         self._drain(lane)
 
     def emit(self, event: Emitted) -> None:
@@ -135,26 +119,24 @@ class MemoryBus:
     def check_integrity(self) -> None:
         """Delivered = settled + unsettled within its bound, and nothing waits that would fit."""
         for session_id, lane in self._lanes.items():
-            ensure(lane.unsettled_bytes >= 0 and lane.unsettled_records >= 0, f"{session_id}: settled <= delivered")
-            ensure(lane.unsettled_records <= MAX_UNSETTLED_RECORDS, f"{session_id}: records are bounded")
-            fits = bool(lane.waiting) and lane.fits(_size_bytes(lane.waiting[0][0]))
+            lane.backlog.check_integrity()
+            fits = bool(lane.waiting) and lane.backlog.fits(audio_bytes(lane.waiting[0][0]))
             ensure(self._to_worker is None or not fits, f"{session_id}: nothing waits that has room")
 
     def _lane(self, record: Record) -> _Lane | None:
         lane = self._lanes.get(record.session_id)
         if lane is None and isinstance(record, SessionOpened):
-            max_bytes = int(self._max_backlog_s * record.options.audio.bytes_per_second)
-            lane = self._lanes[record.session_id] = _Lane(max_bytes)
+            backlog = Backlog(self._max_backlog_s, record.options.audio.bytes_per_second)
+            lane = self._lanes[record.session_id] = _Lane(backlog)
         return lane
 
     def _deliver(self, lane: _Lane, record: Record, handler: RecordHandler) -> None:
-        lane.delivered_bytes += _size_bytes(record)
-        lane.unsettled_records += 1
+        lane.backlog.add(audio_bytes(record))
         handler(record)
 
     def _drain(self, lane: _Lane) -> None:
         handler = self._to_worker
-        while handler is not None and lane.waiting and lane.fits(_size_bytes(lane.waiting[0][0])):
+        while handler is not None and lane.waiting and lane.backlog.fits(audio_bytes(lane.waiting[0][0])):
             record, waiter = lane.waiting.popleft()
             self._deliver(lane, record, handler)
             _wake(waiter)
@@ -163,10 +145,6 @@ class MemoryBus:
         lane = self._lanes.pop(session_id, None)
         if lane is not None:
             lane.release_waiting()
-
-
-def _size_bytes(record: Record) -> int:
-    return len(record.data) if isinstance(record, AudioChunk) else 0
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -1,0 +1,1 @@
+"""The bus of one machine: a gateway process and its worker processes, joined by Unix sockets."""

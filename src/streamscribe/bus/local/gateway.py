@@ -1,0 +1,320 @@
+"""The gateway's end of the local bus: gives each session to a worker process, and to the next one when that is gone."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from streamscribe.bus.backlog import audio_bytes
+from streamscribe.bus.local.frames import parse_settle
+from streamscribe.bus.local.link import Kind, Link
+from streamscribe.bus.local.replay import MIN_REPLAY_S, ReplayLog
+from streamscribe.core.errors import BadRequest, Draining, Quarantined
+from streamscribe.core.ids import SessionId
+from streamscribe.core.integrity import ensure
+from streamscribe.core.records import (
+    Checkpointed,
+    Failed,
+    Finished,
+    Record,
+    SessionAbandoned,
+    SessionOpened,
+    WorkerEvent,
+)
+from streamscribe.ports import EventHandler
+from streamscribe.wire.bus_records import decode_event, encode_record
+
+SENT_AT_ONCE = 256
+"""Records sent before other work of the loop has its turn; about a millisecond."""
+
+Place = Callable[[SessionOpened], int | None]
+"""Chooses the member that gets a session; None: none can, and the session waits for the next that joins."""
+
+
+class LocalBusObserver(Protocol):
+    """Who counts what happens to sessions between processes; must not block."""
+
+    def over(self, session_id: SessionId) -> None:
+        """The bus has forgotten a session that it knew: its place at its worker is free."""
+        ...
+
+    def taken_over(self, session_id: SessionId) -> None:
+        """The session's worker is gone: it was placed again, or waits."""
+        ...
+
+    def quarantined(self, session_id: SessionId, index: int) -> None:
+        """Two workers ended at this record of the session; it has failed and is not tried again."""
+        ...
+
+    def fenced(self) -> None:
+        """An event of a worker that had lost its sessions was dropped."""
+        ...
+
+
+class _Unobserved:
+    def over(self, session_id: SessionId) -> None: ...
+
+    def taken_over(self, session_id: SessionId) -> None: ...
+
+    def quarantined(self, session_id: SessionId, index: int) -> None: ...
+
+    def fenced(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Lane:
+    """One session; publishers wait oldest first. `died_at` is the record at which its last worker ended."""
+
+    log: ReplayLog
+    waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)
+    member: "_Member | None" = None
+    queued: bool = False
+    died_at: int | None = None
+
+    def release_waiting(self, error: Draining | None = None) -> None:
+        """Frees all publishers; their records are dropped."""
+        while self.waiting:
+            waiter = self.waiting.popleft()[1]
+            if not waiter.done():
+                waiter.set_result(None) if error is None else waiter.set_exception(error)
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A worker process; `ready` are its sessions that may have something to send, in turn."""
+
+    link: Link
+    lanes: dict[SessionId, _Lane] = field(default_factory=dict)
+    ready: deque[_Lane] = field(default_factory=deque)
+    sending: bool = False  # goes on in the loop's next turn
+    gone: bool = False
+
+
+class LocalGatewayBus:
+    """`ports.GatewayBus` over links to worker processes; durability is this process' memory.
+
+    A record is published once its session's log has it (`ReplayLog`), whether or not a worker is there: what a worker
+    does not read yet waits in the log and not in the link, so memory has the log's bound whatever a worker does.
+    Cancelling a publisher leaves its record in its place. Sessions of a worker that leaves are placed again, and
+    replayed from their checkpoint; publishers do not notice, but for a full backlog while nobody settles. For one event
+    loop, not thread-safe.
+    """
+
+    durability = "process"
+
+    def __init__(
+        self, max_backlog_s: float, max_replay_s: float, place: Place, observer: LocalBusObserver | None = None
+    ) -> None:
+        """Raises ValueError for `max_replay_s` below MIN_REPLAY_S."""
+        if max_replay_s < MIN_REPLAY_S:
+            raise ValueError(f"max_replay_s must be at least {MIN_REPLAY_S}: the longest segment must fit")
+        self._max_backlog_s = max_backlog_s
+        self._max_replay_s = max_replay_s
+        self._place = place
+        self._observer: LocalBusObserver = observer or _Unobserved()
+        self._members: dict[int, _Member] = {}
+        self._lanes: dict[SessionId, _Lane] = {}
+        self._homeless: dict[SessionId, _Lane] = {}
+        self._to_gateway: EventHandler | None = None
+        self._closed = False
+
+    @property
+    def homeless(self) -> int:
+        """Sessions that wait for a worker."""
+        return len(self._homeless)
+
+    def join(self, member: int, link: Link) -> None:
+        """A worker process is ready: sessions that wait are placed now. Raises ValueError for a member that is here.
+
+        The link stays its opener's, who closes it, and calls `leave` when it is closed.
+        """
+        if member in self._members:
+            raise ValueError(f"member {member} has joined already")
+        joined = self._members[member] = _Member(link)
+        link.on(Kind.RECORD, _refuse_record)
+        link.on(Kind.EVENT, partial(self._on_event, joined))
+        link.on(Kind.SETTLE, partial(self._on_settle, joined))
+        link.on_writable = partial(self._send_ready, joined)
+        for lane in list(self._homeless.values()):
+            self._assign(lane)
+
+    def leave(self, member: int, *, suspect: bool = True) -> None:
+        """The worker is gone, or is to have no sessions: they are placed again and replayed. Unknown members are fine.
+
+        What it still says is dropped and counted. `suspect`: it ended by itself, perhaps of what it was at; a session
+        whose record two such workers were at fails with Quarantined.
+        """
+        left = self._members.pop(member, None)
+        if left is None:
+            return
+        left.gone = True
+        lanes = list(left.lanes.values())
+        left.lanes.clear()
+        left.ready.clear()
+        for lane in lanes:
+            lane.member, lane.queued = None, False
+            head = lane.log.head if suspect else None
+            if lane.log.begun:
+                _abandon(left.link, lane.log.opened)
+            lane.log.rewind()
+            if head is not None and head == lane.died_at:
+                self._quarantine(lane, head)
+                continue
+            lane.died_at = lane.died_at if head is None else head
+            self._observer.taken_over(lane.log.opened.session_id)
+            self._assign(lane)
+
+    def room(self, session_id: SessionId, size_bytes: int) -> bool:
+        """Whether `publish` of so much audio would return at once."""
+        lane = self._lanes.get(session_id)
+        return lane is None or (not lane.waiting and lane.log.fits(size_bytes))
+
+    async def publish(self, record: Record) -> None:
+        """Keeps the record, after all earlier ones of its session, and sends it as soon as its worker may have it.
+
+        Raises Draining once the bus is closed, and RateExceeded for more records than are kept.
+        """
+        if self._closed:
+            raise Draining
+        lane = self._lanes.get(record.session_id)
+        if lane is None:
+            if isinstance(record, SessionOpened):
+                log = ReplayLog(record, self._max_backlog_s, self._max_replay_s)
+                lane = self._lanes[record.session_id] = _Lane(log)
+                self._assign(lane)
+        elif isinstance(record, SessionAbandoned):
+            if lane.member is not None and lane.log.begun:
+                lane.member.link.send(Kind.RECORD, encode_record(record))
+            self._forget(lane)
+        elif not lane.waiting and lane.log.fits(audio_bytes(record)):
+            lane.log.append(record)
+            self._send_soon(lane)
+        else:
+            waiter = asyncio.get_running_loop().create_future()
+            lane.waiting.append((record, waiter))
+            await waiter
+
+    def attach_gateway(self, handler: EventHandler) -> None:
+        """Gives `handler` each worker event from now on."""
+        self._to_gateway = handler
+
+    async def close(self) -> None:
+        """Stops delivery; publishers that wait get Draining. Links stay their owners'."""
+        self._closed = True
+        for lane in list(self._lanes.values()):
+            lane.release_waiting(Draining())
+            self._forget(lane)
+
+    def check_integrity(self) -> None:
+        """Each session is one member's or waits for one; nothing waits that would fit; each log's own equation."""
+        placed = sum(len(member.lanes) for member in self._members.values())
+        ensure(placed + len(self._homeless) == len(self._lanes), "sessions = placed + homeless")
+        for lane in self._lanes.values():
+            lane.log.check_integrity()
+            ensure(not lane.waiting or not lane.log.fits(audio_bytes(lane.waiting[0][0])), "what waits has no room")
+
+    def _assign(self, lane: _Lane) -> None:
+        opened = lane.log.opened
+        chosen = self._place(opened)
+        member = self._members.get(chosen) if chosen is not None else None
+        if member is None:
+            self._homeless[opened.session_id] = lane
+            return
+        self._homeless.pop(opened.session_id, None)
+        lane.member = member
+        member.lanes[opened.session_id] = lane
+        self._send_soon(lane)
+
+    def _send_soon(self, lane: _Lane) -> None:
+        member = lane.member
+        if member is not None and not lane.queued:
+            lane.queued = True
+            member.ready.append(lane)
+            if not member.sending:
+                self._send_ready(member)
+
+    def _send_ready(self, member: _Member) -> None:
+        """Sends what may be sent, a record of each session in turn, while the link takes it."""
+        member.sending = False
+        for _ in range(SENT_AT_ONCE):
+            if not member.ready or not member.link.writable:
+                return
+            lane = member.ready.popleft()
+            envelope = lane.log.next() if lane.member is member else None
+            if envelope is None:
+                lane.queued = False
+            else:
+                member.link.send(Kind.RECORD, envelope)
+                member.ready.append(lane)
+        member.sending = True
+        asyncio.get_running_loop().call_soon(self._send_ready, member)
+
+    def _on_settle(self, member: _Member, payload: memoryview) -> None:
+        session_id, size_bytes = parse_settle(payload)
+        lane = member.lanes.get(session_id)
+        if lane is not None:
+            lane.log.settle(size_bytes)
+            self._let_in(lane)
+            self._send_soon(lane)
+
+    def _on_event(self, member: _Member, payload: memoryview) -> None:
+        event = decode_event(payload)
+        if member.gone:
+            self._observer.fenced()
+            return
+        lane = member.lanes.get(event.session_id)
+        if lane is None:  # it is over
+            return
+        if isinstance(event, Checkpointed):
+            lane.log.trim(event.checkpoint)
+            self._let_in(lane)
+            return
+        if isinstance(event, (Finished, Failed)):
+            self._forget(lane)
+        self._tell(event)
+
+    def _tell(self, event: WorkerEvent) -> None:
+        if self._to_gateway is None:
+            return
+        try:
+            self._to_gateway(event)
+        except Exception as error:  # noqa: BLE001 - the gateway's edge: its defect may not cost a worker its link
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a gateway failed to take an event", "exception": error}
+            )
+
+    def _let_in(self, lane: _Lane) -> None:
+        """Takes the records that waited and have room now."""
+        while lane.waiting and lane.log.fits(audio_bytes(lane.waiting[0][0])):
+            record, waiter = lane.waiting.popleft()
+            lane.log.append(record)
+            if not waiter.done():
+                waiter.set_result(None)
+        self._send_soon(lane)
+
+    def _quarantine(self, lane: _Lane, index: int) -> None:
+        session_id = lane.log.opened.session_id
+        self._forget(lane)
+        self._observer.quarantined(session_id, index)
+        self._tell(Failed(session_id, Quarantined()))
+
+    def _forget(self, lane: _Lane) -> None:
+        session_id = lane.log.opened.session_id
+        del self._lanes[session_id]
+        self._homeless.pop(session_id, None)
+        if lane.member is not None:
+            del lane.member.lanes[session_id]
+            lane.member = None
+        lane.release_waiting()
+        self._observer.over(session_id)
+
+
+def _abandon(link: Link, opened: SessionOpened) -> None:
+    """Tells a worker that still lives that another has its session."""
+    link.send(Kind.RECORD, encode_record(SessionAbandoned(opened.session_id, 0)))
+
+
+def _refuse_record(payload: memoryview) -> None:
+    raise BadRequest("a worker sends no records", field="frame")
