@@ -113,7 +113,8 @@ class WhisperModel:
     def __init__(self, files: Mapping[str, Path], *, threads: int, compute_type: str = "int8") -> None:
         """Loads a CTranslate2 model from its verified files.
 
-        Of `threads`, half encode and half decode, side by side: one step on all of them at a time costs both waits.
+        Two passes run side by side, with half of the `threads` each: an encoding beside a decoding, or two decodings.
+        One pass on all threads at a time costs more, and both wait for it.
         """
         config = json.loads(files["config.json"].read_bytes())
         self._vocabulary = Vocabulary(files["tokenizer.json"], config["lang_ids"])
@@ -230,7 +231,7 @@ class WhisperModel:
         """Decodes; with hot words and earlier text only where somebody speaks: the model hears them in any noise."""
         biased = [job for job in jobs if job.biased]
         if biased:
-            plain = self._run(biased, [job.prompt for job in biased], 1, beam_size=1)
+            plain = self._run(biased, [job.prompt for job in biased], {"beam_size": 1}, limit=1)
             for job, result in zip(biased, plain, strict=True):
                 job.no_speech.append(result.no_speech_prob)
                 prompt = self._vocabulary.earlier_prompt(job.request.hotwords, job.request.context, job.language)
@@ -250,25 +251,44 @@ class WhisperModel:
         for group in _grouped(jobs, lambda job: (len(job.earlier), job.request.draft)):
             beam = 1 if group[0].request.draft or how else _BEAM
             prompts = [[*job.earlier, *job.prompt] for job in group]
-            results = self._run(group, prompts, max(job.limit for job in group), beam_size=beam, **how)
-            for job, result in zip(group, results, strict=True):
+            for job, result in zip(group, self._run(group, prompts, {"beam_size": beam, **how}), strict=True):
                 job.tokens = [token for token in result.sequences_ids[0] if token < self._vocabulary.end_of_text]
                 job.pieces = self._vocabulary.pieces(job.tokens)
                 job.log_probability = result.scores[0]
                 no_speech[job.index] = result.no_speech_prob
         return no_speech
 
-    def _run(self, jobs: Sequence[_Job], prompts: Sequence[Sequence[int]], limit: int, **how: float) -> Sequence[Any]:
-        """One pass of the decoder that writes at most `limit` tokens; the prompts have one length."""
-        results: Sequence[Any] = self._model.generate(
+    def _run(
+        self, jobs: Sequence[_Job], prompts: Sequence[Sequence[int]], how: Mapping[str, float], limit: int | None = None
+    ) -> Sequence[Any]:
+        """One result a job, of at most `limit` tokens, else its own limit; the prompts have one length.
+
+        The longer half and the shorter one are decoded side by side: a decoder writes token after token, and one thread
+        for each half writes more of them than two threads for a whole.
+        """
+        by_length = sorted(range(len(jobs)), key=lambda at: jobs[at].request.num_samples, reverse=True)
+        halves = [half for half in (by_length[: -(-len(jobs) // 2)], by_length[-(-len(jobs) // 2) :]) if half]
+        passes = [self._begin([jobs[at] for at in half], [prompts[at] for at in half], how, limit) for half in halves]
+        results: dict[int, Any] = {}
+        for half, running in zip(halves, passes, strict=True):
+            results.update(zip(half, (one.result() for one in running), strict=True))
+        return [results[at] for at in range(len(jobs))]
+
+    def _begin(
+        self, jobs: Sequence[_Job], prompts: Sequence[Sequence[int]], how: Mapping[str, float], limit: int | None
+    ) -> Sequence[Any]:
+        """A pass of the decoder on one of its threads: a promise for each job."""
+        tokens = max(job.limit for job in jobs) if limit is None else limit
+        promises: Sequence[Any] = self._model.generate(
             self._padded(jobs),
             prompts,
-            max_length=min(_TEXT_POSITIONS, max(2 * limit, limit + len(prompts[0]))),
+            asynchronous=True,
+            max_length=min(_TEXT_POSITIONS, max(2 * tokens, tokens + len(prompts[0]))),
             return_scores=True,
             return_no_speech_prob=True,
             **how,
         )
-        return results
+        return promises
 
     def _repair(self, jobs: Sequence[_Job]) -> None:
         """Decodes astray finals again so that nothing can repeat; what is still astray is cut."""
