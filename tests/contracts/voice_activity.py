@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from streamscribe.core.audio import to_samples
+from streamscribe.core.errors import BadRequest
 from streamscribe.models.ports import (
+    FRAME_SHIFT_SAMPLES,
     Frames,
     Samples,
     VadOptions,
@@ -167,6 +169,33 @@ class VoiceActivityContract:
                 vad.step([request, VadRequest(guilty, None)])
             events += vad.step([request])[0].events
         assert events == expected
+
+    @pytest.mark.parametrize("mates", [0, 3])
+    def test_law_4_who_goes_on_from_a_point_at_any_block_hears_what_the_first_would_have_heard(self, vad, talk, mates):
+        options, size = VadOptions(silence_ms=500), vad.block_samples
+        state, told, points = vad.open(options), [], []
+        for block, last in blocks(talk, size):
+            points.append(vad.point(state))
+            told.append(vad.step([VadRequest(state, block, last)])[0])
+        for at in range(1, len(points), 3):
+            start = max(0, at * size - vad.memory_samples) // FRAME_SHIFT_SAMPLES * FRAME_SHIFT_SAMPLES
+            states = [vad.open(options) for _ in range(1 + mates)]
+            first = -start % size or size
+            ends = range(start + first, at * size + 1, size)
+            for end in ends:
+                warm = talk[max(start, end - size) : end]
+                vad.step([VadRequest(one, warm / (1 + i)) for i, one in enumerate(states)])
+            vad.go_on(states[0], points[at])
+            assert vad.point(states[0]) == points[at]
+            for (block, last), expected in zip(blocks(talk, size)[at:], told[at:], strict=True):
+                heard = vad.step([VadRequest(one, block / (1 + i), last) for i, one in enumerate(states)])[0]
+                assert heard.events == expected.events
+                assert np.array_equal(heard.frames, expected.frames)
+
+    @pytest.mark.parametrize("point", [(), (1,), (1, 2, 3), (-1,) * 4, (-1,) * 6, (1,) * 20])
+    def test_what_is_no_point_is_refused(self, vad, point):
+        with pytest.raises(BadRequest):
+            vad.go_on(vad.open(VadOptions()), point)
 
     def test_an_empty_batch_is_nothing(self, vad):
         assert vad.step([]) == []

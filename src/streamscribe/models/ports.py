@@ -103,8 +103,25 @@ class VoiceActivityDetector(Protocol):
         """How far before the newest block a start may lie."""
         ...
 
+    @property
+    def memory_samples(self) -> int:
+        """How much of the newest audio a state depends on, besides its point."""
+        ...
+
     def open(self, options: VadOptions) -> Any:
         """State of a new stream; of bounded size whatever its age."""
+        ...
+
+    def point(self, state: Any) -> tuple[int, ...]:
+        """What a state holds that audio of any age may have decided: a few numbers."""
+        ...
+
+    def go_on(self, state: Any, point: tuple[int, ...]) -> None:
+        """Makes a state equal to the one, of the same options, that gave `point`: all that follows is told alike.
+
+        The state has heard the other's newest audio, from a multiple of `FRAME_SHIFT_SAMPLES` on and in the same
+        blocks, at least `memory_samples` of it or all. Raises BadRequest for what no state of this engine gives.
+        """
         ...
 
     def step(self, batch: Sequence[VadRequest]) -> list[Heard]:

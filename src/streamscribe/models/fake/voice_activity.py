@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamscribe.core.audio import to_samples
+from streamscribe.core.errors import BadRequest
 from streamscribe.models.ports import (
+    FRAME_SAMPLES,
     FRAME_SHIFT_SAMPLES,
     Frames,
     Heard,
@@ -51,9 +53,25 @@ class FakeVoiceActivityDetector:
         """A start is told when its 100 ms are full."""
         return _ONSET_FRAMES * _FRAME
 
+    @property
+    def memory_samples(self) -> int:
+        """What no frame has yet is less than one."""
+        return FRAME_SAMPLES
+
     def open(self, options: VadOptions) -> _Stream:
         """State of a new stream."""
         return _Stream(max(1, options.silence_ms // 10))
+
+    def point(self, state: _Stream) -> tuple[int, ...]:
+        """Its position, its voice and its runs."""
+        return (state.position, int(state.voice), state.loud_run, state.quiet_run)
+
+    def go_on(self, state: _Stream, point: tuple[int, ...]) -> None:
+        """Stands where another stood; raises BadRequest for what is no point."""
+        if len(point) != 4 or min(point) < 0:
+            raise BadRequest("this is no point of the fake detector", field="checkpoint")
+        state.position, voice, state.loud_run, state.quiet_run = point
+        state.voice = bool(voice)
 
     def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each stream by its block."""

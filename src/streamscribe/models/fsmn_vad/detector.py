@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
-from streamscribe.core.errors import ModelUnavailable
+from streamscribe.core.errors import BadRequest, ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
 from streamscribe.models.fsmn_vad.frontend import REACH_SAMPLES, SPLICED, Floats, Splicer
 from streamscribe.models.fsmn_vad.machine import FRAME_MS, VoiceMachine, VoiceRules
@@ -62,6 +62,7 @@ class FsmnVad:
         self._splicer = Splicer(files["am.mvn"])
         self._network = Network(files["model.onnx"], threads=threads)
         self.lookback_samples = self._rules(VadOptions()).start_reach * FRAME_SHIFT_SAMPLES + REACH_SAMPLES
+        self.memory_samples = (self._network.reach_frames + SPLICED) * FRAME_SHIFT_SAMPLES + FRAME_SAMPLES
 
     @classmethod
     def load(cls, directory: Path, *, threads: int = 1) -> Self:
@@ -71,6 +72,17 @@ class FsmnVad:
     def open(self, options: VadOptions) -> VadState:
         """State of a new stream."""
         return VadState(self._network.new_memory(), VoiceMachine(self._rules(options)))
+
+    def point(self, state: VadState) -> tuple[int, ...]:
+        """Where the rules stand; samples, frames and the network's memory follow from the newest audio."""
+        return state.machine.point()
+
+    def go_on(self, state: VadState, point: tuple[int, ...]) -> None:
+        """Lets the rules go on where others stood; raises BadRequest for what is no point."""
+        try:
+            state.machine.go_on(point)
+        except ValueError:
+            raise BadRequest(f"this is no point of {MODEL_ID}", field="checkpoint") from None
 
     def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
         """Advances each request's state; requests whose blocks complete equally many frames share a network call.

@@ -71,6 +71,18 @@ class VoiceMachine:
             found.append(self._close(self._frame))
         return found
 
+    def point(self) -> tuple[int, ...]:
+        """All that it holds, of which another of the same rules goes on alike."""
+        return (self._frame, self._floor, int(self._open), self._window, int(self._voiced), self._silent_run)
+
+    def go_on(self, point: tuple[int, ...]) -> None:
+        """Stands where the other stood; raises ValueError for what is no point."""
+        frame, floor, is_open, window, voiced, silent_run = point
+        if min(point) < 0 or max(is_open, voiced) > 1 or window > self._mask or floor > frame:
+            raise ValueError("this is no point of a voice machine")
+        self._frame, self._floor, self._window, self._silent_run = frame, floor, window, silent_run
+        self._open, self._voiced = bool(is_open), bool(voiced)
+
     def _slide(self, is_speech: bool) -> None:
         """Moves the window by a frame: its share of speech says, with hysteresis, whether there is voice."""
         self._window = (self._window << 1 | is_speech) & self._mask

@@ -25,6 +25,12 @@ class Network:
         self._memory_names = [memory.name for memory in memories]
         self._memory_shape = (len(memories), *memories[0].shape[1:])
 
+    @property
+    def reach_frames(self) -> int:
+        """How many frames before the newest still show in the memories: each layer looks back on the one before it."""
+        layers, _, frames, _ = self._memory_shape
+        return layers * frames
+
     def new_memory(self) -> Floats:
         """What a stream that has heard nothing remembers; shape (layers, channels, frames, 1)."""
         return np.zeros(self._memory_shape, np.float32)
