@@ -101,9 +101,9 @@ def test_what_reads_as_no_answer_is_a_miss_and_removed(data: bytes) -> None:
     kept = transcripts(blobs)
     key = kept.find(ASKED, SOURCES).key
     assert key is not None
-    blobs.put(KEYS.owner(ACME), key, data, 100)
+    blobs.put(KEYS.owner(ACME), key.cache_key, data, 100)
     assert kept.find(ASKED, SOURCES) == Found(key)
-    assert blobs.get(key) is None
+    assert blobs.get(key.cache_key) is None
 
 
 def test_a_tenants_purge_takes_its_answers_and_no_others() -> None:

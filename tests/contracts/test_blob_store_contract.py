@@ -300,6 +300,20 @@ class TestTieredBlobs(BlobStoreContract):
         assert data_of(purging, "a") == b"1"
         assert self.near.get(key("a")) is None
 
+    def test_what_is_read_far_away_while_a_purge_goes_through_the_tiers_is_gone_after_it(self, store):
+        class ReadWhenPurged(MemoryBlobs):
+            """Somebody asks just before it is purged."""
+
+            def purge(self, owner=None):
+                assert data_of(tiers, "a") == b"1"
+                return super().purge(owner)
+
+        far = ReadWhenPurged(max_bytes=MAX_BYTES, clock=self.clock)
+        tiers = TieredBlobs([self.near, far])
+        far.put(ANN, key("a"), b"1", 60)
+        assert tiers.purge(ANN) == 1
+        assert data_of(tiers, "a") is None
+
     def test_a_tier_that_cannot_be_reached_keeps_no_other_from_being_purged(self, store):
         away = RedisBlobs(f"redis://127.0.0.1:{free_port()}/0", SEAL)
         tiers = TieredBlobs([away, self.near])

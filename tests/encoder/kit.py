@@ -120,7 +120,7 @@ class WatchedCache(StageOutputCache):
 class Rig:
     """A running service."""
 
-    def __init__(self, encoder=None, cache=None, *, features=None, **policy) -> None:
+    def __init__(self, encoder=None, cache=None, *, features=None, purges=None, **policy) -> None:
         self.encoder = encoder or FakeEncoder()
         self.cache = cache
         self.observer = Recorder()
@@ -132,6 +132,7 @@ class Rig:
             keys=CacheKeys(SECRET),
             cache=cache,
             features=features,
+            purges=purges,
             observer=self.observer,
             policy=BatchPolicy(**policy),
             on_error=lambda name, error: self.errors.append(error),

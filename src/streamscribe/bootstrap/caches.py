@@ -12,6 +12,7 @@ from streamscribe.cache.disk import DiskBlobs
 from streamscribe.cache.features import Features
 from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Level, Levels
 from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.purges import Purges
 from streamscribe.cache.resting import RestingBlobs, RestingOutputs
 from streamscribe.cache.secret import cache_secret
 from streamscribe.cache.stage_output import StageOutputCache
@@ -67,6 +68,7 @@ class Caches:
     embeddings: StageOutputCache
     features: Features | None
     levels: Levels
+    purges: Purges
     transcripts: Kept | None
     transcript_tally: Tally
 
@@ -75,7 +77,7 @@ class Caches:
         kept, tally = self.transcripts, self.transcript_tally
         if kept is None:
             return None
-        return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, tally=tally)
+        return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, tally=tally, purges=self.purges)
 
 
 def open_caches(settings: CacheSettings) -> Caches:
@@ -85,7 +87,7 @@ def open_caches(settings: CacheSettings) -> Caches:
     """
     _check_folders(settings)
     secret = cache_secret(settings)
-    keys, seal, tally = CacheKeys(secret), Seal(secret), Tally()
+    keys, seal, tally, purges = CacheKeys(secret), Seal(secret), Tally(), Purges()
     embeddings = RestingOutputs(
         partial(_say, "embeddings"),
         max_entries=int(settings.max_encoder_entries),
@@ -109,7 +111,8 @@ def open_caches(settings: CacheSettings) -> Caches:
         fingerprints=Fingerprints(secret, settings.fingerprint),
         embeddings=embeddings,
         features=features,
-        levels=Levels(levels),
+        levels=Levels(levels, purges),
+        purges=purges,
         transcripts=transcripts,
         transcript_tally=tally,
     )

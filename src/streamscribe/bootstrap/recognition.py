@@ -51,6 +51,7 @@ def encoded_recognition(
         keys=caches.keys,
         cache=caches.embeddings,
         features=caches.features,
+        purges=caches.purges,
         observer=metrics,
         policy=inside,
         on_step=hooks.on_step,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Protocol, TypeVar
 
+from streamscribe.cache.purges import Purges
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.cache.tally import Asked, Tally
 from streamscribe.core.cachekey import CacheKey, CacheKeys
@@ -142,15 +143,21 @@ class EmbeddingLevel:
 class Levels:
     """The levels of one server. What is to be gone is gone from all that can be reached before an error is raised."""
 
-    def __init__(self, levels: Sequence[Level]) -> None:
+    def __init__(self, levels: Sequence[Level], purges: Purges | None = None) -> None:
+        """`purges` is that of whoever puts things into these levels."""
         self._levels = levels
+        self._purges = purges or Purges()
 
     def facts(self) -> list[LevelFacts]:
         """What each holds; may take as long as reading all keys."""
         return [level.facts() for level in self._levels]
 
     def purge(self, tenant: TenantId | None = None) -> dict[str, int]:
-        """Forgets all of a tenant, or of everyone; how many things each level had. Raises CacheUnavailable."""
+        """Forgets all of a tenant, or of everyone; how many things each level had. Raises CacheUnavailable.
+
+        It holds for what is on its way: work that began before keeps nothing.
+        """
+        self._purges.purge(tenant)
         return self._of_all(lambda level: level.purge(tenant))
 
     def remove(self, key: CacheKey) -> bool:

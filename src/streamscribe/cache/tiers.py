@@ -77,15 +77,16 @@ class TieredBlobs:
                     nearer.put(blob.owner, key, blob.data, blob.ttl_s)
 
     def _of_every_tier(self, ask: Callable[[BlobStore], Told], *, removes: bool = False) -> list[Told]:
-        with self._lock:
-            self._removals += removes
+        """The farthest first: what was read there before it was gone is nearer before that is asked, or never."""
         told: list[Told] = []
         unavailable: CacheUnavailable | None = None
-        for tier in self._tiers:
+        for tier in reversed(self._tiers):
             try:
                 told.append(ask(tier))
             except CacheUnavailable as error:
                 unavailable = error
+            with self._lock:
+                self._removals += removes
         if unavailable is not None:
             raise unavailable
         return told

@@ -12,6 +12,7 @@ import msgspec
 
 from streamscribe import __version__
 from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.cache.purges import Purges
 from streamscribe.cache.tally import Tally
 from streamscribe.core.cachekey import CacheKey, CacheKeys, Field
 from streamscribe.core.errors import CacheUnavailable
@@ -33,10 +34,18 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerKey:
+    """Under which key an answer is to be kept, and when work on it began, as `Purges` counts."""
+
+    cache_key: CacheKey
+    began: int
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a look-up brought, and the key under which the answer is to be kept; no key: it is not to be."""
 
-    key: CacheKey | None = None
+    key: AnswerKey | None = None
     said: Said | None = None
 
 
@@ -67,7 +76,9 @@ class Transcripts:
         *,
         ttl_s: float,
         tally: Tally,
+        purges: Purges | None = None,
     ) -> None:
+        self._purges = purges or Purges()
         self._tally = tally
         self._blobs = blobs
         self._keys = keys
@@ -78,14 +89,19 @@ class Transcripts:
         """What these models said of an equal segment that was asked about alike. Raises BadRequest for NaN in it."""
         if request.draft or not request.store:
             return Found()
-        key = self._key(request, sources)
-        said = self._read(key)
+        began = self._purges.begin()
+        key = AnswerKey(self._key(request, sources), began)
+        said = self._read(key.cache_key)
         self._tally.count(hit=said is not None)
         return Found(key, said)
 
-    def keep(self, tenant: TenantId | None, key: CacheKey, said: Said) -> bool:
-        """Keeps an answer under the key that `find` gave; False: there is no room, or the storage fails."""
-        return self._blobs.put(self._keys.owner(tenant), key, _encode(said), self._ttl_s)
+    def keep(self, tenant: TenantId | None, key: AnswerKey, said: Said) -> bool:
+        """Keeps an answer under the key that `find` gave.
+
+        False: there is no room, the storage fails, or the tenant's answers were purged since it was looked for.
+        """
+        stored = self._keys.owner(tenant), key.cache_key, _encode(said), self._ttl_s
+        return self._purges.keep(tenant, key.began, lambda: self._blobs.put(*stored))
 
     def _read(self, key: CacheKey) -> Said | None:
         blob = self._blobs.get(key)

@@ -16,7 +16,7 @@ from streamscribe.models.ports import Embedding, Window
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One request, without its audio: that is let go once it is read."""
+    """One request, without its audio: that is let go once it is read. `began` is as `Purges` counts."""
 
     id: int
     tenant: TenantId | None
@@ -25,6 +25,7 @@ class Caller:
     since_s: float
     num_samples: int
     store: bool
+    began: int
     future: "Future[Encoding]" = field(default_factory=Future)
     lookup: Lookup = Lookup.MISS
     fingerprint: str = ""

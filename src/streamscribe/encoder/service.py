@@ -13,6 +13,7 @@ from time import monotonic
 import numpy as np
 
 from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.cache.purges import Purges
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import OVERLOAD_RETRY_S, BatchPolicy, Priority
@@ -56,6 +57,7 @@ class EncoderService:
         observer: EncoderObserver,
         policy: BatchPolicy,
         features: FeatureStore | None = None,
+        purges: Purges | None = None,
         name: str = "encoder",
         on_step: Callable[[StepReport], None] = lambda report: None,
         on_error: Callable[[str, BaseException], None] = lambda name, error: None,
@@ -65,7 +67,8 @@ class EncoderService:
     ) -> None:
         """`weights` is the digest of the model's files. Runs the encoder a few times, to compare batches with singles.
 
-        `cache` None or of size zero: nothing is kept, and equal requests still share an encoding.
+        `cache` None or of size zero: nothing is kept, and equal requests still share an encoding. `purges` is that of
+        whoever purges `cache` and `features`.
         """
         difference, self.sample = batch_difference(encoder)
         """The embedding of a second of noise, for warm-ups."""
@@ -80,6 +83,7 @@ class EncoderService:
         self._keys = keys
         self._cache = cache
         self._features = features
+        self._purges = purges or Purges()
         self._observer = observer
         self._policy = policy
         self._on_step = on_step
@@ -124,7 +128,16 @@ class EncoderService:
             raise Overloaded(retry_after_s=OVERLOAD_RETRY_S)
         came_s = monotonic() if since_s is None else since_s
         store = request.store and not request.draft
-        caller = Caller(next(self._ids), request.tenant_id, window, priority, came_s, len(request.samples), store)
+        caller = Caller(
+            id=next(self._ids),
+            tenant=request.tenant_id,
+            window=window,
+            priority=priority,
+            since_s=came_s,
+            num_samples=len(request.samples),
+            store=store,
+            began=self._purges.begin(),
+        )
         self._callers[caller.id] = caller
         caller.future.add_done_callback(partial(self._left, caller))
         self.replica.expect(1)
@@ -232,7 +245,7 @@ class EncoderService:
         read = self._features.get(key)
         if read is None:
             read = self._features_of(request, caller.window)
-            self._features.put(caller.tenant, key, read)
+            self._purges.keep(caller.tenant, caller.began, partial(self._features.put, caller.tenant, key, read))
         return read
 
     def _features_of(self, request: SegmentRequest, window: Window) -> EncoderInput:
@@ -255,7 +268,8 @@ class EncoderService:
             self._fail(self._flights.end(flight), InternalError())
             return
         if self._cache is not None and flight.store and caller.key is not None:
-            self._cache.put(caller.tenant, caller.key, embedding)
+            put = partial(self._cache.put, caller.tenant, caller.key, embedding)
+            self._purges.keep(caller.tenant, caller.began, put)
         self._answer(self._flights.end(flight), embedding)
 
     def _flaw(self, embedding: Embedding, caller: Caller) -> str | None:

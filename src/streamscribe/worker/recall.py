@@ -3,8 +3,7 @@
 import asyncio
 from concurrent.futures import Executor
 
-from streamscribe.cache.transcripts import Found, Said, Sources, Transcripts
-from streamscribe.core.cachekey import CacheKey
+from streamscribe.cache.transcripts import AnswerKey, Found, Said, Sources, Transcripts
 from streamscribe.core.ids import TenantId
 from streamscribe.models.pool import Lease
 from streamscribe.models.ports import SegmentRequest
@@ -48,7 +47,7 @@ class Recall:
         self._observer.transcript_sought(found.said is not None)
         return found
 
-    def keep(self, tenant: TenantId | None, key: CacheKey, said: Said) -> None:
+    def keep(self, tenant: TenantId | None, key: AnswerKey, said: Said) -> None:
         """Keeps an answer in the background; returns at once."""
         if self._transcripts is None or len(self._keeping) >= MAX_KEEPING:
             return
