@@ -5,11 +5,12 @@ import tomllib
 from importlib.resources import files
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import streamscribe.bench
 from streamscribe.bench.report import OPERATORS, report
-from streamscribe.cli import bench
+from streamscribe.cli import bench, measured
 
 BARS = tomllib.loads(files(streamscribe.bench).joinpath("bars.toml").read_text())
 GOOD = {"added_latency_p99_ms": 9.0, "cores": 0.4, "memory_per_connection_kib": 20.0, "chunks": 100.0}
@@ -23,8 +24,8 @@ def shows(capsys):
         made = report("gateway", {"sessions": 1}, figures)
         code = 0
         try:
-            bench._tell("measuring", lambda: made, **{"as_json": False, "check": False, **flags})
-        except bench.typer.Exit as left:
+            measured.tell("measuring", lambda: made, **{"as_json": False, "check": False, **flags})
+        except typer.Exit as left:
             code = left.exit_code
         return code, capsys.readouterr().out
 

@@ -1,15 +1,14 @@
 """`streamscribe bench`: measurements that anyone can repeat, held against the project's own bars."""
 
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
 
 from streamscribe.bench.kinds import Engine, Part, Size
+from streamscribe.cli.measured import tell
 from streamscribe.cli.options import (
     BatchesOption,
     CheckOption,
@@ -45,12 +44,11 @@ from streamscribe.cli.options import (
     require_models,
     settings_from,
 )
-from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.cli.output import Exit, fail
 from streamscribe.core.options import Latency, Mode
 
 if TYPE_CHECKING:
     from streamscribe.bench.corpus import Utterance
-    from streamscribe.bench.report import Report
 
 app = typer.Typer(
     help="Measure, as a table or `--json`; `--check` exits 1 where a bar of the project does not hold.",
@@ -86,7 +84,7 @@ def accuracy(
 
     key = os.environ.get(KEY)
     run = partial(bench.run, settings, manifest=manifest, prompts=prompts, url=_http(url), key=key)
-    _tell("recognising", run, json, check)
+    tell("recognising", run, json, check)
 
 
 @app.command()
@@ -108,7 +106,7 @@ def gateway(
     from streamscribe.bench import gateway as bench
 
     run = partial(bench.run, sessions=sessions, seconds=seconds)
-    _tell(f"{sessions} sessions for {seconds:g} s, twice", run, json, check)
+    tell(f"{sessions} sessions for {seconds:g} s, twice", run, json, check)
 
 
 @app.command()
@@ -135,7 +133,7 @@ def streams(
     from streamscribe.bench import streams as bench
 
     run = partial(bench.run, sessions=sessions, seconds=seconds, mode=mode, latency=latency, sets=set_ or ())
-    _tell(f"{sessions} sessions for {seconds:g} s", run, json, check)
+    tell(f"{sessions} sessions for {seconds:g} s", run, json, check)
 
 
 @app.command()
@@ -165,7 +163,7 @@ def step(
     from streamscribe.bench import step as bench
 
     run = partial(bench.run, size=model, engine=engine, batches=numbers(batches), threads=threads)
-    _tell("stepping", partial(run, rounds=rounds, oracle=oracle, folder=folder), json, check)
+    tell("stepping", partial(run, rounds=rounds, oracle=oracle, folder=folder), json, check)
 
 
 @app.command()
@@ -192,7 +190,7 @@ def stack(
     from streamscribe.bench import stack as bench
 
     run = partial(bench.run, size=model, engine=engine, sessions=sessions, seconds=seconds, threads=threads)
-    _tell(f"{sessions} sessions of {seconds:g} s", partial(run, rounds=rounds, folder=folder), json, check)
+    tell(f"{sessions} sessions of {seconds:g} s", partial(run, rounds=rounds, folder=folder), json, check)
 
 
 @app.command()
@@ -213,7 +211,7 @@ def endurance(
     settings = settings_from(None, None, model__profile=profile, observe__log_level="error")
     from streamscribe.bench import endurance as bench
 
-    _tell(f"{minutes} minutes", partial(bench.run, settings, minutes=minutes), json, check)
+    tell(f"{minutes} minutes", partial(bench.run, settings, minutes=minutes), json, check)
 
 
 @app.command()
@@ -228,7 +226,7 @@ def text(json: JsonOption = False, check: CheckOption = False) -> None:
     """
     from streamscribe.bench import text_rules as bench
 
-    _tell("finishing texts", bench.run, json, check)
+    tell("finishing texts", bench.run, json, check)
 
 
 @app.command()
@@ -253,7 +251,7 @@ def passes(
     require_models(settings)
     from streamscribe.bench import passes as bench
 
-    _tell("recognising", partial(bench.run, settings, _said(manifest)), json, check)
+    tell("recognising", partial(bench.run, settings, _said(manifest)), json, check)
 
 
 @app.command()
@@ -276,7 +274,7 @@ def hotwords(
     require_models(settings)
     from streamscribe.bench import hotwords as bench
 
-    _tell("recognising", partial(bench.run, settings, _said(recordings)), json, check)
+    tell("recognising", partial(bench.run, settings, _said(recordings)), json, check)
 
 
 @app.command()
@@ -309,7 +307,7 @@ def replay(
         run = partial(bench.run_levels, settings.model, workload=workload, small=small)
     else:
         run = partial(bench.run, settings.model, workload=workload, small=small, parts=parts, rounds=rounds)
-    _tell("replaying", run, json, check)
+    tell("replaying", run, json, check)
 
 
 @app.command()
@@ -336,7 +334,7 @@ def swap(
     from streamscribe.bench import swap as bench
 
     run = partial(bench.run, settings, sessions=sessions, swaps=swaps)
-    _tell(f"{sessions} sessions while models are replaced {swaps} times", run, json, check)
+    tell(f"{sessions} sessions while models are replaced {swaps} times", run, json, check)
 
 
 @app.command()
@@ -359,7 +357,7 @@ def silence(
     require_models(settings, *(() if settings.model.profile == "fake" else ("demo-recordings",)))
     from streamscribe.bench import silence as bench
 
-    _tell(f"{minutes:g} minutes of silence", partial(bench.run, settings, minutes=minutes), json, check)
+    tell(f"{minutes:g} minutes of silence", partial(bench.run, settings, minutes=minutes), json, check)
 
 
 def _said(manifest: Path | None) -> "list[Utterance]":
@@ -377,29 +375,3 @@ def _http(url: str | None) -> str | None:
         return None if url is None else http_url(url)
     except ValueError as error:
         fail(f"--url: {error}", Exit.USAGE)
-
-
-def _tell(doing: str, run: "Callable[[], Report]", as_json: bool, check: bool) -> None:
-    """Measures, shows the report, and ends with 1 where a bar that is to hold does not."""
-    with err.status(doing):
-        report = run()
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        out.print(_table(report))
-    if check and not report.holds:
-        raise typer.Exit(Exit.FAILED)
-
-
-def _table(report: "Report") -> Table:
-    bars = {bar.figure: bar for bar in report.bars}
-    table = Table(title=f"{report.bench} · {report.machine}", title_justify="left")
-    table.add_column("figure")
-    table.add_column("value", justify="right")
-    table.add_column("bar", justify="right")
-    for name, value in report.figures.items():
-        bar = bars.get(name)
-        verdict = f"{bar.op} {bar.bar:g} {'✓' if bar.holds else '✗'}" if bar else ""
-        shown = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-        table.add_row(name, shown, verdict, style="red" if bar and not bar.holds else None)
-    return table
