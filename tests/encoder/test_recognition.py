@@ -49,12 +49,9 @@ class Stages:
         self.model.start()
         self.stage = EncodedRecognition(self.rig.service, self.model, policy=policy)
 
-    def submit(self, samples, **how):
-        priority = how.pop("priority", Priority.URGENT)
-        audio_s = len(samples) / 16_000
-        return asyncio.ensure_future(
-            self.stage.submit(SegmentRequest(samples, **how), priority=priority, audio_s=audio_s)
-        )
+    def submit(self, samples, *, priority=Priority.URGENT, patient=False, **how):
+        request, audio_s = SegmentRequest(samples, **how), len(samples) / 16_000
+        return asyncio.ensure_future(self.stage.submit(request, priority=priority, audio_s=audio_s, patient=patient))
 
     @property
     def read(self) -> list[int]:
@@ -156,8 +153,11 @@ async def test_who_is_let_in_is_refused_nowhere_and_who_is_not_costs_no_encoding
     with pytest.raises(Overloaded):
         await stages.submit(clip(3))
     assert stages.encoder.encoded(clip(3)) == 0
+    patient = [stages.submit(clip(seed), patient=True) for seed in (4, 5)]
+    await asyncio.sleep(0.01)
+    assert stages.encoder.encoded(clip(4)) == 0
     stages.decoder.gate.set()
-    await asyncio.gather(*tasks)
+    await asyncio.gather(*tasks, *patient)
     await stages.submit(clip(3))
     close(stages)
 

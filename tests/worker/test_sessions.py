@@ -196,8 +196,7 @@ async def test_law_7_a_file_has_three_steps_of_segments_pending_and_reads_no_mor
         assert len(worker.finals("file")) == 14
 
 
-async def test_finals_wait_where_the_model_is_overloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamscribe.worker.patience.RETRY_S", 0)
+async def test_finals_wait_where_the_model_is_overloaded() -> None:
     recognizer = HeardRecognizer()
     recognizer.gate.clear()
     async with rig(fake_models(recognizer, BatchPolicy(max_batch_size=1, max_waiting_s=1))) as worker:

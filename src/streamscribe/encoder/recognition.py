@@ -1,6 +1,7 @@
 """Recognition in two stages: a segment is encoded first, and only then admitted to the language model."""
 
 from collections.abc import Hashable
+from functools import partial
 from threading import Lock
 from time import monotonic
 from typing import Protocol
@@ -10,6 +11,7 @@ from streamscribe.core.gate import Gate
 from streamscribe.encoder.service import EncoderService
 from streamscribe.models.encoder_decoder import decode_request
 from streamscribe.models.ports import DecodeRequest, Hypothesis, LookAgain, SegmentRequest, Window
+from streamscribe.models.room import Room
 from streamscribe.models.stage import Part
 
 
@@ -39,6 +41,7 @@ class EncodedRecognition:
         self._language_model = language_model
         self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
         self._lock = Lock()
+        self._room = Room()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -53,21 +56,31 @@ class EncodedRecognition:
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        patient: bool = False,
     ) -> Hypothesis:
         """What was said in the segment; cancelling drops what still waits.
 
-        Raises Overloaded where the door is full, AudioTooLong and BadRequest for what cannot be encoded,
-        ModelUnavailable where a stage has stopped or hangs, and what failed for this request alone.
+        Raises Overloaded where the door is full, unless it is `patient` and waits there, AudioTooLong and BadRequest
+        for what cannot be encoded, ModelUnavailable where a stage has stopped or hangs, and what failed for this
+        request alone.
         """
-        with self._lock:
-            overloaded = self._gate.enter(priority, audio_s)
-        if overloaded:
-            raise overloaded
+        enter = partial(self._enter, priority, audio_s)
+        if patient:
+            await self._room.enter(priority, enter)
+        else:
+            enter()
         try:
             return await self._recognise(request, priority, audio_s)
         finally:
             with self._lock:
                 self._gate.leave(audio_s)
+            self._room.freed()
+
+    def _enter(self, priority: Priority, audio_s: float) -> None:
+        with self._lock:
+            overloaded = self._gate.enter(priority, audio_s)
+        if overloaded:
+            raise overloaded
 
     async def _recognise(self, request: SegmentRequest, priority: Priority, audio_s: float) -> Hypothesis:
         came_s = monotonic()

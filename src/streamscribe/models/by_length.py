@@ -85,10 +85,13 @@ class StageByLength:
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        patient: bool = False,
     ) -> Hypothesis:
         """The answer of the one whose length it is."""
         stage = self._short if self._recognizer.is_short(request) else self._long
-        return await stage.submit(request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive)
+        return await stage.submit(
+            request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive, patient=patient
+        )
 
 
 def recognition_by_length(short: Recognition, long: Recognition, up_to: int) -> Recognition:

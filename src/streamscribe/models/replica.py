@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
 from streamscribe.models.pending import Pending, deliver
+from streamscribe.models.room import Room
 from streamscribe.models.stage import THREAD_PREFIX
 from streamscribe.models.step_report import StepReport as StepReport
 from streamscribe.models.steps import Steps
@@ -84,6 +85,7 @@ class Replica(Generic[Req, Res]):
             on_error=partial(on_error, name),
             timeout_s=step_timeout_s,
         )
+        self._room = Room()
         self._pending: dict[int, Pending[Req, Res]] = {}
         self._next_id = 0
         self._changed = threading.Condition()
@@ -152,17 +154,20 @@ class Replica(Generic[Req, Res]):
         group: Hashable = None,
         exclusive: Hashable = None,
         since_s: float | None = None,
+        patient: bool = False,
     ) -> Res:
         """The result of one request, which shares its step with others of its `group`.
 
         Never two requests of one `exclusive` key share a step, and theirs keep their order. With `since_s` it stands
         in line as if it had come then (`time.monotonic`). Cancelling drops what still waits. Raises Overloaded over
-        the policy's bounds, ModelUnavailable when the replica has stopped or its step hangs, and what the step raised
-        for this request alone (InternalError unless it is of our error tree).
+        the policy's bounds, unless it is `patient` and waits for room; ModelUnavailable when the replica has stopped or
+        its step hangs, and what the step raised for this request alone (InternalError unless it is of our error tree).
         """
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        item_id = self._line_up(Pending(request, answer, loop), priority, audio_s, group, exclusive, since_s)
+        pending = Pending(request, answer, loop)
+        line_up = partial(self._line_up, pending, priority, audio_s, group, exclusive, since_s)
+        item_id = await self._room.enter(priority, line_up) if patient else line_up()
         try:
             result: Res = await answer
         except asyncio.CancelledError:
@@ -251,6 +256,7 @@ class Replica(Generic[Req, Res]):
         with self._changed:
             if self._batcher.cancel(item_id):
                 del self._pending[item_id]
+        self._room.freed()
 
     def _drop_if_cancelled(self, item_id: int, answer: "Future[Res]") -> None:
         if answer.cancelled():
@@ -315,6 +321,7 @@ class Replica(Generic[Req, Res]):
 
     def _run(self, batch: tuple[Waiting, ...]) -> None:
         pending = [self._pending[item.id] for item in batch]
+        self._room.freed()  # what runs does not wait any more
         began_s = monotonic()
         out_of_memory = self._steps.run(pending, batch[0].group)
         ended_s = monotonic()
@@ -323,6 +330,7 @@ class Replica(Generic[Req, Res]):
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
+        self._room.freed()
         self._trials.judge([one.error for one in pending], out_of_memory=out_of_memory > 0)
         deliver(pending)
         live = [item for item in batch if item.priority <= Priority.NORMAL]
@@ -363,6 +371,7 @@ class Replica(Generic[Req, Res]):
         for one in pending:
             one.error = error()
         deliver(pending)
+        self._room.freed()
 
     def _unavailable(self) -> ModelUnavailable:
         return ModelUnavailable(self._stopped)

@@ -81,6 +81,10 @@ class Stage(Protocol[Req_contra, Res_co]):
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        patient: bool = False,
     ) -> Res_co:
-        """The request's answer, as of `models.replica.Replica.submit`; cancelling gives the request up."""
+        """The request's answer, as of `models.replica.Replica.submit`; cancelling gives the request up.
+
+        Where there is no room a `patient` one waits for it: it may not be dropped. Others are refused as Overloaded.
+        """
         ...

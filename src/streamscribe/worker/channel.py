@@ -7,7 +7,6 @@ from streamscribe.core.endpoint import Endpointer, EndpointRules
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened, SpeechStarted, SpeechStopped
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Samples, VadOptions, VadRequest, VoiceEvent
-from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds
 from streamscribe.worker.track import AudioTrack
 
@@ -31,12 +30,12 @@ class Channel:
 
     async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
         """What the block tells of the voice; the track has it then."""
-        heard = await submit_patiently(
-            self._replica,
+        heard = await self._replica.submit(
             VadRequest(self._state, block, last),
             priority=self._priority,
             audio_s=seconds(len(block)),
             exclusive=self._key,
+            patient=True,
         )
         self.track.hold(block, heard.frames)
         for change in heard.events:

@@ -11,7 +11,6 @@ from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.worker.carry import Carry, Turn
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher
 from streamscribe.worker.line import Line, Place
-from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, seconds
 from streamscribe.worker.teller import Teller
 
@@ -132,11 +131,8 @@ class Finals:
     async def _hear(self, segment: Segment, request: SegmentRequest) -> Hypothesis:
         began_s = self._loop.time()
         audio_s = seconds(len(request.samples))
-        heard = await submit_patiently(
-            segment.models.recognition.stage,
-            request,
-            priority=final_priority(self._options),
-            audio_s=audio_s,
+        heard = await segment.models.recognition.stage.submit(
+            request, priority=final_priority(self._options), audio_s=audio_s, patient=True
         )
         self._tools.observer.segment_recognised(audio_s, self._loop.time() - began_s)
         return heard

@@ -11,7 +11,6 @@ from streamscribe.core.tokens import Mark
 from streamscribe.models.ports import Hypothesis
 from streamscribe.text.pipeline import FinishRequest
 from streamscribe.text.policy import PolicyIndex
-from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, text_language
 
 NOBODY_SPOKE = Final(Hypothesis(""))
@@ -48,7 +47,7 @@ class Finisher:
         if punctuation is None or not heard.text or heard.punctuated or not self._options.punctuation:
             return ()
         try:
-            return await submit_patiently(punctuation.replica, heard.text, priority=self._priority, audio_s=0)
+            return await punctuation.replica.submit(heard.text, priority=self._priority, audio_s=0, patient=True)
         except StreamScribeError:
             return None
 

@@ -19,7 +19,6 @@ from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, ChunkRequest, Frames,
 from streamscribe.text.timed import shown_words
 from streamscribe.worker.finish import NOBODY_SPOKE, Finisher, words_of
 from streamscribe.worker.line import Line, Place
-from streamscribe.worker.patience import submit_patiently
 from streamscribe.worker.segment import Segment, StreamTools, audio_priority, final_priority, seconds
 from streamscribe.worker.teller import Teller
 from streamscribe.worker.track import frame_at
@@ -195,13 +194,13 @@ class FirstPass:
     async def _step(self, run: _Run, chunk: _Chunk) -> None:
         last = chunk.end is not None
         request = ChunkRequest(run.state, chunk.frames, last)
-        tokens = await submit_patiently(
-            run.engine.replica,
+        tokens = await run.engine.replica.submit(
             request,
             priority=(final_priority if last else audio_priority)(self._options),
             audio_s=seconds(len(chunk.frames) * FRAME_SHIFT_SAMPLES),
             group=run.engine.recognizer.group(request),
             exclusive=run.key,
+            patient=True,
         )
         run.take(tokens)
         if not last and run.tokens and run.chunks.empty():

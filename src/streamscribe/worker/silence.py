@@ -5,7 +5,6 @@ import numpy as np
 from streamscribe.core.batching import Priority
 from streamscribe.models.pool import Models
 from streamscribe.models.ports import Frames, VadOptions, VadRequest
-from streamscribe.worker.patience import submit_patiently
 
 
 class SilentFrames:
@@ -20,11 +19,8 @@ class SilentFrames:
         if self._frame is None:
             vad = self._models.vad
             zeros = np.zeros(vad.block_samples, np.float32)
-            heard = await submit_patiently(
-                self._models.vad_replica,
-                VadRequest(vad.open(VadOptions()), zeros),
-                priority=Priority.NORMAL,
-                audio_s=0,
+            heard = await self._models.vad_replica.submit(
+                VadRequest(vad.open(VadOptions()), zeros), priority=Priority.NORMAL, audio_s=0, patient=True
             )
             self._frame = heard.frames[-1:]
         return np.repeat(self._frame, count, axis=0)
