@@ -7,11 +7,13 @@ import pytest
 
 from streamscribe.bench import accuracy
 from streamscribe.bench.report import Report
+from streamscribe.client.local_server import RunningServer
 from streamscribe.settings import load
 from tests.service.conftest import shared_audio
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(600)]
 
+AT_ONCE = 4
 CHINESE = {
     "zh-aishell-BAC009S0724W0121.wav": "广州市房地产中介协会分析",
     "zh-news-mid.wav": "大学生利用漏洞免费吃肯德基获刑",
@@ -26,18 +28,18 @@ def _rates_hold(report: Report) -> set[str]:
     return {bar.figure for bar in rates}
 
 
-def test_sixty_prompts_are_right_and_the_platform_costs_no_words() -> None:
-    report = accuracy.run(load(), manifest=None, prompts=60, url=None)
+def test_sixty_prompts_are_right_and_the_platform_costs_no_words(server: RunningServer) -> None:
+    report = accuracy.run(load(), manifest=None, prompts=60, url=server.address.http, at_once=AT_ONCE)
     assert _rates_hold(report) == {"wer_websocket", "wer_rest", "wer_above_bare_engine"}
 
 
 if shared_audio() is not None:
 
-    def test_chinese_recordings_come_out_in_simplified_characters(tmp_path: Path) -> None:
+    def test_chinese_recordings_come_out_in_simplified_characters(server: RunningServer, tmp_path: Path) -> None:
         folder = shared_audio()
         assert folder is not None
         lines = [json.dumps({"audio": str(folder / name), "text": text}) for name, text in CHINESE.items()]
         manifest = tmp_path / "chinese.jsonl"
         manifest.write_text("\n".join(lines), encoding="utf-8")
-        report = accuracy.run(load(), manifest=manifest, prompts=0, url=None)
+        report = accuracy.run(load(), manifest=manifest, prompts=0, url=server.address.http)
         assert _rates_hold(report) == {"cer_websocket", "cer_rest"}

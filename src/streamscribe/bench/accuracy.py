@@ -6,7 +6,7 @@ loses or wins against it is the platform's doing.
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +32,19 @@ from streamscribe.wire.native_client import StartMessage
 from streamscribe.wire.native_server import ResultMessage
 
 REST_TIMEOUT_S = 600.0
+BLOCK_BYTES = 2 * SAMPLE_RATE
+"""A second of audio: what is sent at once."""
 
-Recognise = Callable[[Utterance], Awaitable[str]]
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """An utterance and its samples, s16le at 16 kHz."""
+
+    utterance: Utterance
+    pcm: bytes
+
+
+Recognise = Callable[[_Spoken], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +55,17 @@ class _Heard:
 
 
 def run(
-    settings: Settings, *, manifest: Path | None, prompts: int, url: str | None = None, key: str | None = None
+    settings: Settings,
+    *,
+    manifest: Path | None,
+    prompts: int,
+    url: str | None = None,
+    key: str | None = None,
+    at_once: int = 1,
 ) -> Report:
     """Measures on a manifest or on telephone prompts, against the server at `url` or one started for it.
 
+    The service gets `at_once` files at a time; its real-time factor is that of one user for 1.
     Raises BadRequest for a manifest that cannot be used, ServerError and ConnectionLost for a server.
     """
     with ExitStack() as stack:
@@ -56,50 +74,58 @@ def run(
         else:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="streamscribe-"))
             corpus = telephone_prompts(settings.model.dir.expanduser(), prompts, Path(folder))
+        spoken = asyncio.run(_decoded(corpus))
         figures: dict[str, float] = {}
         if url is None:
             with LocalServer() as server:
-                figures |= asyncio.run(_through_service(corpus, server.address.http, None))
+                figures |= asyncio.run(_through_service(spoken, server.address.http, None, at_once))
                 figures["ready_s"] = server.address.ready_s
                 figures["peak_memory_mib"] = server.memory_bytes("VmHWM") / 2**20
         else:
-            figures |= asyncio.run(_through_service(corpus, url, key))
+            figures |= asyncio.run(_through_service(spoken, url, key, at_once))
         if manifest is None:
-            bare = asyncio.run(_through_engine(corpus, settings.model))
-            figures |= _rates("bare", corpus, bare)
+            figures |= _rates("bare", spoken, asyncio.run(_through_engine(spoken, settings.model)))
             worst = max(figures["wer_websocket"], figures["wer_rest"])
             figures["wer_above_bare_engine"] = worst - figures["wer_bare"]
     source = str(manifest.name) if manifest else "telephone-prompts"
     return report("accuracy", {"corpus": source, "utterances": len(corpus)}, figures)
 
 
-async def _through_service(corpus: Sequence[Utterance], http_url: str, key: str | None) -> dict[str, float]:
+async def _decoded(corpus: Iterable[Utterance]) -> list[_Spoken]:
+    """Each file is decoded once, and in nobody's time."""
+    return [_Spoken(said, b"".join([block async for block in decode(said.audio, DecodeLimits())])) for said in corpus]
+
+
+async def _through_service(spoken: Sequence[_Spoken], http_url: str, key: str | None, at_once: int) -> dict[str, float]:
     websocket = websocket_url(http_url)
-    figures = _rates("websocket", corpus, await _all(corpus, lambda u: _by_websocket(websocket, key, u)))
+    heard = await _all(spoken, lambda one: _by_websocket(websocket, key, one), at_once)
+    figures = _rates("websocket", spoken, heard)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     async with httpx.AsyncClient(base_url=http_url, headers=headers, timeout=REST_TIMEOUT_S) as client:
-        return figures | _rates("rest", corpus, await _all(corpus, lambda u: _by_rest(client, u)))
+        heard = await _all(spoken, lambda one: _by_rest(client, one.utterance), at_once)
+    return figures | _rates("rest", spoken, heard)
 
 
-async def _all(corpus: Sequence[Utterance], recognise: Recognise) -> _Heard:
-    lengths_s = [len(await _pcm(utterance)) / 2 / SAMPLE_RATE for utterance in corpus]
+async def _all(spoken: Sequence[_Spoken], recognise: Recognise, at_once: int = 1) -> _Heard:
+    places = asyncio.Semaphore(at_once)
+
+    async def in_turn(one: _Spoken) -> str:
+        async with places:
+            return await recognise(one)
+
     began = monotonic()
-    texts = [await recognise(utterance) for utterance in corpus]
-    return _Heard(texts, monotonic() - began, sum(lengths_s))
+    texts = await asyncio.gather(*map(in_turn, spoken))
+    return _Heard(texts, monotonic() - began, sum(len(one.pcm) for one in spoken) / BLOCK_BYTES)
 
 
-async def _pcm(utterance: Utterance) -> bytes:
-    return b"".join([block async for block in decode(utterance.audio, DecodeLimits())])
-
-
-async def _by_websocket(url: str, key: str | None, utterance: Utterance) -> str:
-    start = StartMessage(language=utterance.language, itn=False)
+async def _by_websocket(url: str, key: str | None, spoken: _Spoken) -> str:
+    start = StartMessage(language=spoken.utterance.language, itn=False)
     text = ""
     async with NativeClient(url, key=key, start=start) as client, asyncio.TaskGroup() as tasks:
 
         async def send() -> None:
-            async for block in decode(utterance.audio, DecodeLimits()):
-                await client.send(block)
+            for at in range(0, len(spoken.pcm), BLOCK_BYTES):
+                await client.send(spoken.pcm[at : at + BLOCK_BYTES])
             await client.end()
 
         tasks.create_task(send())
@@ -122,26 +148,26 @@ async def _by_rest(client: httpx.AsyncClient, utterance: Utterance) -> str:
     return str(answer.json()["text"])
 
 
-async def _through_engine(corpus: Sequence[Utterance], settings: ModelSettings) -> _Heard:
+async def _through_engine(spoken: Sequence[_Spoken], settings: ModelSettings) -> _Heard:
     from streamscribe.bootstrap.models import load_models
 
     recognizer = load_models(settings).recognition.current.recognizer
 
-    async def recognise(utterance: Utterance) -> str:
-        samples = np.frombuffer(await _pcm(utterance), "<i2").astype(np.float32) / np.float32(32768)
+    async def recognise(one: _Spoken) -> str:
+        samples = np.frombuffer(one.pcm, "<i2").astype(np.float32) / np.float32(32768)
         pieces = [samples[at : at + recognizer.max_samples] for at in range(0, len(samples), recognizer.max_samples)]
         text = ""
         for piece in pieces:
-            text = join(text, recognizer.recognize([SegmentRequest(piece, utterance.language)])[0].text)
+            text = join(text, recognizer.recognize([SegmentRequest(piece, one.utterance.language)])[0].text)
         return text
 
-    return await _all(corpus, recognise)
+    return await _all(spoken, recognise)
 
 
-def _rates(name: str, corpus: Sequence[Utterance], heard: _Heard) -> dict[str, float]:
+def _rates(name: str, spoken: Sequence[_Spoken], heard: _Heard) -> dict[str, float]:
     """Word error rate of the spaced scripts, character error rate of the others, and the real-time factor."""
     figures: dict[str, float] = {}
-    pairs = list(zip([utterance.text for utterance in corpus], heard.texts, strict=True))
+    pairs = list(zip([one.utterance.text for one in spoken], heard.texts, strict=True))
     for figure, wanted in ((f"wer_{name}", False), (f"cer_{name}", True)):
         chosen = [pair for pair in pairs if counts_characters(pair[0]) is wanted]
         if chosen:
