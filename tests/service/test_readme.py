@@ -52,21 +52,6 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "VENV": str(Path(sys.prefix))}
 
 
-def _served(folder: Path) -> subprocess.Popen[bytes]:
-    """`make serve`, until it answers that it is ready."""
-    server = subprocess.Popen(["make", "serve"], cwd=folder, env=environment(), start_new_session=True)
-    for _ in range(240):
-        if server.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen("http://localhost:8000/readyz") as answer:
-                if answer.status == 200:
-                    return server
-        except OSError:
-            time.sleep(0.25)
-    raise AssertionError(f"make serve did not become ready (exit code {server.poll()})")
-
-
 @pytest.fixture
 def background() -> Iterator[list[subprocess.Popen[bytes]]]:
     servers: list[subprocess.Popen[bytes]] = []
@@ -76,6 +61,17 @@ def background() -> Iterator[list[subprocess.Popen[bytes]]]:
         server.wait(60)
 
 
+def _until_ready(server: subprocess.Popen[bytes]) -> None:
+    while server.poll() is None:
+        try:
+            with urllib.request.urlopen("http://localhost:8000/readyz") as answer:
+                if answer.status == 200:
+                    return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"make serve ended with {server.returncode}")
+
+
 def test_both_languages_have_the_same_commands() -> None:
     assert blocks("README.md") == blocks("README.zh-CN.md")
 
@@ -83,7 +79,10 @@ def test_both_languages_have_the_same_commands() -> None:
 def test_every_command_works_as_written(checkout: Path, background: list[subprocess.Popen[bytes]]) -> None:
     for kind, code in blocks("README.md"):
         if code == SERVE:
-            background.append(_served(checkout))
+            background.append(
+                subprocess.Popen(["make", "serve"], cwd=checkout, env=environment(), start_new_session=True)
+            )
+            _until_ready(background[-1])
             continue
         command = ["bash", "-euo", "pipefail", "-c", code] if kind == "bash" else [sys.executable, "-c", code]
         done = subprocess.run(command, cwd=checkout, env=environment(), capture_output=True, text=True, timeout=240)
