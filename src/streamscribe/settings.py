@@ -194,7 +194,9 @@ class CacheSettings(_Section):
     redis_url: SecretStr | None = Field(
         default=None, description="Redis where servers of one `secret_file` share texts: `redis://host:6379/0`."
     )
-    tenant_share: float = _bounded(0.5, 0.01, 1, "How much of each cache one tenant may have.")
+    tenant_share: float = _bounded(
+        0.5, 0.01, 1, "How much of each cache one tenant may have, of those in `gateway.tenants_file`."
+    )
     fingerprint: Literal["blake3", "hmac-sha256"] = Field(
         default="blake3", description="Hash by which audio is known; `hmac-sha256` is a FIPS algorithm, and slower."
     )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamscribe.bootstrap import platform
 from streamscribe.bootstrap.caches import check_context, open_caches, open_kept, redis_trouble
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
 from tests.cache.kit import ACME
@@ -58,6 +59,32 @@ def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path)
     }
     assert kept["transcripts"]["redis"].available is False
     assert (tmp_path / "secret").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(("one_tenant", "kept"), [(True, 4), (False, 2)])
+def test_a_server_of_one_tenant_gives_it_all_of_each_cache(tmp_path: Path, one_tenant: bool, kept: int) -> None:
+    rows = np.ones((100, 80), np.float32)
+    room = 4 * rows.nbytes + 2000  # features have a header each
+    wishes: dict[str, Any] = {"max_encoder_bytes": room, "max_feature_cache_size": room}
+    caches = open_caches(settings_of(tmp_path, tenant_share=0.5, **wishes), one_tenant=one_tenant)
+    assert caches.features is not None
+    for number in range(4):
+        key = caches.keys.derive(ACME, "k", number)
+        caches.embeddings.put(ACME, key, rows)
+        caches.features.put(ACME, key, rows)
+    assert {level.level: level.tiers["memory"].entries for level in caches.levels.facts()} == {
+        "embeddings": kept,
+        "features": kept,
+    }
+
+
+@pytest.mark.parametrize(("tenants_file", "kept"), [(None, 4), ("tenants.yaml", 2)])
+async def test_who_names_no_tenants_file_has_one_tenant(tenants_file: str | None, kept: int) -> None:
+    overrides = {"model.profile": "fake", "cache.max_encoder_entries": 4, "gateway.tenants_file": tenants_file}
+    async with platform(load(None, overrides)) as parts:
+        for number in range(4):
+            parts.caches.embeddings.put(ACME, parts.caches.keys.derive(ACME, "k", number), np.ones((1, 4), np.float32))
+        assert parts.caches.embeddings.stats().entries == kept
 
 
 def test_a_redis_that_does_not_answer_is_told_at_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ async def platform(settings: Settings) -> AsyncIterator[Platform]:
     check_context(settings)
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
-    caches = await asyncio.to_thread(open_caches, settings.cache)
+    caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=settings.gateway.tenants_file is None)
     loader = ModelLoader(
         _both(metrics.step_done, load.step_done),
         caches=caches,

@@ -80,11 +80,13 @@ class Caches:
         return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, tally=tally, purges=self.purges)
 
 
-def open_caches(settings: CacheSettings) -> Caches:
-    """Opens what the settings ask for; blocks while folders are read.
+def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
+    """Opens what the settings ask for; blocks while folders are read. `one_tenant` has all of each cache.
 
     Raises SettingsError for a folder, a secret or a Redis address that cannot be used.
     """
+    if one_tenant:
+        settings = settings.model_copy(update={"tenant_share": 1.0})
     _check_folders(settings)
     secret = cache_secret(settings)
     keys, seal, tally, purges = CacheKeys(secret), Seal(secret), Tally(), Purges()
