@@ -272,7 +272,7 @@ class SessionStore(Protocol):
         ...
 
     async def load(self, session_id: SessionId) -> SessionOpened | None:
-        """What was saved, with the newest checkpoint; None where there is none. Claim first: then it changes no more."""
+        """What was saved, with the newest checkpoint; None where nothing is. Claim first: then it changes no more."""
         ...
 
     async def forget(self, lease: Lease) -> None:

@@ -1,0 +1,42 @@
+-- What every script begins with. Times are microseconds of Redis' clock; numbers go out as whole digits.
+
+local function clock_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- The session is spoken of: it is kept for another `keep_us`, and so is its place in the index.
+local function touch(record, index, id, now, keep_us)
+  redis.call('HSETNX', record, 'since_us', whole(now))
+  redis.call('PEXPIRE', record, whole(keep_us / 1000))
+  redis.call('ZADD', index, whole(now + keep_us), id)
+end
+
+-- Takes some names of sessions that Redis has forgotten out of the index: more than one call can add.
+local function prune(index, now)
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', whole(now), 'LIMIT', 0, 100)) do
+    redis.call('ZREM', index, id)
+  end
+end
+
+-- One side lets go of the session; it is gone when neither its worker (epoch) nor its gateway has it.
+local function drop(record, index, id, ...)
+  redis.call('HDEL', record, ...)
+  if redis.call('HEXISTS', record, 'epoch') + redis.call('HEXISTS', record, 'gateway') == 0 then
+    redis.call('DEL', record)
+    redis.call('ZREM', index, id)
+  end
+end
+
+-- A gateway tells where a session stands; its seat lasts for another `seat_us`.
+local function sit(seats, record, index, now, seat_us, keep_us, id, tenant, called, gateway, stage, received, processed)
+  redis.call('ZADD', seats, whole(now + seat_us), id)
+  redis.call('PEXPIRE', seats, whole(seat_us / 1000))
+  redis.call('HSET', record, 'tenant', tenant, 'called', called, 'gateway', gateway, 'stage', stage,
+    'received_ms', received, 'processed_ms', processed, 'told_us', whole(now))
+  touch(record, index, id, now, keep_us)
+end

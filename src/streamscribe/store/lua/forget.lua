@@ -1,0 +1,8 @@
+#!lua flags=allow-oom
+-- KEYS record, index  ARGV id, epoch  -> 1, or 0: fenced
+if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[2] then
+  return 0
+end
+drop(KEYS[1], KEYS[2], ARGV[1], 'epoch', 'first_epoch', 'owner', 'lease_end_us', 'opened', 'checkpoint', 'at', 'skip',
+  'checkpoint_ms', 'saved_us')
+return 1

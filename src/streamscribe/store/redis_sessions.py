@@ -1,0 +1,257 @@
+"""Sessions in Redis, for the many processes of a cluster: one Lua script for each operation, by Redis' own clock."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import redis.asyncio
+from redis import exceptions as told
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.errors import BadRequest, InternalError, LeaseLost, StoreUnavailable
+from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
+from streamscribe.core.lease import Lease
+from streamscribe.core.records import Checkpointed, SessionOpened
+from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts
+from streamscribe.store.quota import seats_taken, too_many_a_minute
+from streamscribe.store.redis_views import FIELDS, view_of
+from streamscribe.wire.bus_records import decode_event, decode_record, encode_event, encode_record
+
+PREFIX = "streamscribe:"
+RETRY_AFTER_S = 1.0
+MAX_TOGETHER = 200
+"""Sessions in one script: Redis serves nobody else while it runs, some tenths of a millisecond."""
+
+_US = 1_000_000
+_SCRIPTS = ("claim", "renew", "release", "save", "forget", "enter", "keep", "leave", "list", "read")
+
+_T = TypeVar("_T")
+_Item = TypeVar("_Item")
+
+
+class RedisSessions:
+    """`ports.SessionStore` of a Redis (7.0 or later, one primary); connects at the first use.
+
+    A call takes `timeout_s` at most, what waits for one of `max_connections` connections included; each of many leases
+    or seats has its own share of calls, `MAX_TOGETHER` in one. Nothing is kept back after a failure: the next call
+    tries again. Where Redis is full, nobody enters, and who is there goes on. Raises ValueError for what is no Redis
+    URL. Of one event loop.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lease_ttl_s: float,
+        seat_ttl_s: float,
+        keep_s: float,
+        timeout_s: float = 0.2,
+        max_connections: int = 8,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        retry = Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,))  # every script may be run again
+        pool = redis.asyncio.ConnectionPool.from_url(
+            url,
+            max_connections=max_connections,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=retry,
+        )
+        self._redis: Any = redis.asyncio.Redis.from_pool(pool)
+        self._run = {name: self._redis.register_script(text) for name, text in _read_scripts()}
+        self._lease_ttl_s = lease_ttl_s
+        self._lease_us, self._seat_us, self._keep_us = (round(s * _US) for s in (lease_ttl_s, seat_ttl_s, keep_s))
+        self._timeout_s = timeout_s
+        self._connections = asyncio.Semaphore(max_connections)
+        self._clock = clock
+        self._fenced = self._failures = 0
+
+    async def claim(self, session_id: SessionId, owner: str) -> Lease:
+        """A lease; its epoch is at first Redis' time in microseconds, and never comes again."""
+        asked = self._clock()
+        keys = (_record(session_id), _INDEX, _MARK)
+        epoch, left_us = await self._script("claim", keys, (session_id, owner, self._lease_us, self._keep_us))
+        if int(epoch) == 0:
+            raise LeaseLost(retry_after_s=int(left_us) / _US)
+        return Lease(session_id, owner, LeaseEpoch(int(epoch)), asked + self._lease_ttl_s)
+
+    async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
+        """Each lease with a later end, or None; where it fails, some may be renewed."""
+        renewed: list[Lease | None] = []
+        for some in _parts(leases):
+            asked = self._clock()
+            keys = (_INDEX, *(_record(lease.session_id) for lease in some))
+            named = (text for lease in some for text in (lease.session_id, lease.epoch))
+            done = await self._script("renew", keys, (self._lease_us, self._keep_us, *named))
+            ends_at = asked + self._lease_ttl_s
+            renewed += [
+                replace(lease, expires_at=max(lease.expires_at, ends_at)) if kept else None
+                for lease, kept in zip(some, done, strict=True)
+            ]
+        return renewed
+
+    async def release(self, lease: Lease) -> None:
+        """Ends the lease, if it is in force."""
+        await self._script("release", (_record(lease.session_id),), (lease.epoch,))
+
+    async def save(
+        self, lease: Lease, *, opened: SessionOpened | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Keeps what another owner needs, in the envelopes of `wire.bus_records`; raises LeaseLost."""
+        texts: list[Any] = ["", ""]
+        if opened is not None:
+            texts = [opened.tenant_id, encode_record(replace(opened, checkpoint=None))]
+        if checkpoint is not None:
+            made = encode_event(Checkpointed(lease.session_id, checkpoint))
+            texts += [made, checkpoint.index, checkpoint.skip_bytes, checkpoint.start * 1000 // SAMPLE_RATE]
+        else:
+            texts += ["", 0, 0, 0]
+        named = (lease.session_id, lease.epoch, self._keep_us)
+        self._fence(await self._script("save", (_record(lease.session_id), _INDEX), (*named, *texts)))
+
+    async def load(self, session_id: SessionId) -> SessionOpened | None:
+        """What was saved. Raises InternalError for what this version cannot read."""
+        opened, checkpoint = await self._ask(lambda: self._redis.hmget(_record(session_id), "opened", "checkpoint"))
+        if opened is None:
+            return None
+        try:
+            record = decode_record(opened)
+            event = decode_event(checkpoint) if checkpoint is not None else None
+        except BadRequest:
+            raise InternalError("the store has the session in a form that is not known here") from None
+        if not isinstance(record, SessionOpened) or not isinstance(event, Checkpointed | None):
+            raise InternalError("the store has something else in the session's place")
+        return replace(record, checkpoint=event.checkpoint) if event is not None else record
+
+    async def forget(self, lease: Lease) -> None:
+        """The session is over for its worker; raises LeaseLost."""
+        keys = (_record(lease.session_id), _INDEX)
+        self._fence(await self._script("forget", keys, (lease.session_id, lease.epoch)))
+
+    async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
+        """Takes a seat; raises QuotaExceeded. Exact, however many gateways ask at once."""
+        keys = (_seats(seat.tenant_id), _entries(seat.tenant_id), _record(seat.session_id), _INDEX)
+        bounds = (self._seat_us, self._keep_us, max_sessions, max_per_minute or 0)
+        entered, wait_us = await self._script("enter", keys, (*bounds, *_told(seat)))
+        if int(entered) < 0:
+            raise seats_taken()
+        if int(entered) == 0:
+            raise too_many_a_minute(max_per_minute or 0, int(wait_us) / _US)
+
+    async def keep(self, seats: Sequence[Seat]) -> list[bool]:
+        """Keeps seats; whether each is still its gateway's."""
+        kept: list[bool] = []
+        for some in _parts(seats):
+            keys = (_INDEX, *(key for seat in some for key in (_seats(seat.tenant_id), _record(seat.session_id))))
+            told_of = (text for seat in some for text in _told(seat))
+            kept += map(bool, await self._script("keep", keys, (self._seat_us, self._keep_us, *told_of)))
+        return kept
+
+    async def leave(self, seat: Seat) -> None:
+        """Frees the seat, unless another gateway has the session."""
+        keys = (_seats(seat.tenant_id), _record(seat.session_id), _INDEX)
+        await self._script("leave", keys, (seat.session_id, seat.gateway))
+
+    async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
+        """At most `limit` sessions, from an index: Redis never walks its keys for it."""
+        total, *names = await self._script("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
+        views: list[SessionView] = []
+        for some in _parts([SessionId(name.decode()) for name in names]):
+            views += await self._views(some)
+        return SessionPage(total, tuple(views))
+
+    async def session(self, session_id: SessionId) -> SessionView | None:
+        """One session."""
+        return next(iter(await self._views([session_id])), None)
+
+    async def check(self) -> None:
+        """Returns when Redis answers."""
+        await self._ask(lambda: self._redis.ping())
+
+    def counts(self) -> StoreCounts:
+        """Refused writes, and calls that failed."""
+        return StoreCounts(self._fenced, self._failures)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._redis.aclose()
+
+    async def _views(self, some: Sequence[SessionId]) -> list[SessionView]:
+        now_us, *found = await self._script("read", [_record(session_id) for session_id in some], FIELDS)
+        views = (view_of(*each, int(now_us)) for each in zip(some, found, strict=True))
+        return [view for view in views if view is not None]
+
+    def _fence(self, written: int) -> None:
+        if not written:
+            self._fenced += 1
+            raise LeaseLost
+
+    async def _script(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        return await self._ask(lambda: self._run[name](keys, arguments))
+
+    async def _ask(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """What Redis answers; raises StoreUnavailable, within `timeout_s`."""
+        try:
+            async with asyncio.timeout(self._timeout_s), self._connections:
+                return await ask()
+        except (TimeoutError, told.RedisError, OSError) as error:
+            self._failures += 1
+            raise StoreUnavailable(trouble_of(error), retry_after_s=RETRY_AFTER_S) from None
+
+
+def trouble_of(error: Exception) -> str:
+    """What is wrong with Redis, in words that hold no address and no password."""
+    match error:
+        case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
+            return "Redis refuses the user or password of store.redis_url"
+        case told.OutOfMemoryError():
+            return "Redis is full"
+        case told.ReadOnlyError():
+            return "Redis is a replica, which takes no writes"
+        case told.ConnectionError():
+            return "Redis cannot be reached"
+        case TimeoutError() | told.TimeoutError():
+            return "Redis does not answer in time"
+        case _:
+            return "Redis refused what the session store asked"
+
+
+_INDEX = f"{PREFIX}sessions"
+_MARK = f"{PREFIX}epoch"
+
+
+def _record(session_id: SessionId) -> str:
+    return f"{PREFIX}session:{session_id}"
+
+
+def _seats(tenant_id: TenantId) -> str:
+    return f"{PREFIX}seats:{tenant_id}"
+
+
+def _entries(tenant_id: TenantId) -> str:
+    return f"{PREFIX}entries:{tenant_id}"
+
+
+def _told(seat: Seat) -> tuple[str | int, ...]:
+    """A seat as scripts take it: seven values."""
+    named = (seat.session_id, seat.tenant_id, seat.called, seat.gateway)
+    return (*named, seat.stage.value, seat.received_ms, seat.processed_ms)
+
+
+def _parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    return (items[start : start + MAX_TOGETHER] for start in range(0, len(items), MAX_TOGETHER))
+
+
+def _read_scripts() -> Iterator[tuple[str, str]]:
+    """Each script with what all have in common, behind its first line: that one is Redis', and has its flags."""
+    folder = files("streamscribe.store") / "lua"
+    common = (folder / "common.lua").read_text()
+    for name in _SCRIPTS:
+        flags, _, body = (folder / f"{name}.lua").read_text().partition("\n")
+        yield name, f"{flags}\n{common}\n{body}"

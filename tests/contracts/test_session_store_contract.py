@@ -1,0 +1,335 @@
+"""Sessions in memory and in Redis against the contract, and what each promises besides."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+import redis.asyncio
+
+from streamscribe.core.errors import InternalError, LeaseLost, StoreUnavailable
+from streamscribe.core.ids import SessionId
+from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.store.redis_sessions import RedisSessions
+from tests.contracts.redis_server import free_port, redis_server
+from tests.contracts.redis_time import pass_time
+from tests.contracts.session_store import (
+    KEEP_S,
+    LEASE_S,
+    S1,
+    S2,
+    SEAT_S,
+    SessionStoreContract,
+    checkpoint,
+    epochs,
+    opened,
+    seat,
+)
+
+TIMES = {"lease_ttl_s": LEASE_S, "seat_ttl_s": SEAT_S, "keep_s": KEEP_S}
+PATIENT_S = 20.0
+
+
+class TestMemorySessions(SessionStoreContract):
+    @pytest.fixture
+    async def store(self):
+        self.now = 1000.0
+        store = MemorySessions(**TIMES, clock=lambda: self.now)
+        yield store
+        store.check_integrity()
+        await store.close()
+
+    async def pass_time(self, seconds):
+        self.now += seconds
+
+    async def test_nothing_is_left_of_sessions_that_nobody_speaks_of(self, store):
+        for number in range(50):
+            await store.claim(SessionId(f"w{number}"), "w1")
+            await store.enter(seat(f"g{number}"), max_sessions=100)
+        self.now += KEEP_S
+        assert (await store.sessions(1)).total == 0
+        store.check_integrity()
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@asynccontextmanager
+async def client_of(url):
+    client = redis.asyncio.Redis.from_url(url)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@asynccontextmanager
+async def sessions_of(url, **wishes):
+    store = RedisSessions(url, **{**TIMES, "timeout_s": PATIENT_S, **wishes})
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+class TestRedisSessions(SessionStoreContract):
+    @pytest.fixture
+    async def store(self, redis_url):
+        self.url = redis_url
+        async with client_of(redis_url) as self.client:
+            await self.client.flushall()
+            await self.client.set("somebody else's", "1")
+            async with sessions_of(redis_url) as store:
+                yield store
+            assert await self.client.get("somebody else's") == b"1"
+
+    async def pass_time(self, seconds):
+        await pass_time(self.client, seconds)
+
+    async def test_law_2_no_epoch_comes_again_though_redis_has_lost_everything(self, store):
+        old = await store.claim(S1, "w1")
+        await self.client.delete(*await self.client.keys("streamscribe:*"))
+        await self.client.script_flush()
+        assert await store.renew([old]) == [None]
+        with pytest.raises(LeaseLost):
+            await store.save(old, opened=opened())
+        assert (await store.claim(S1, "w2")).epoch > old.epoch
+
+    async def test_law_2_no_epoch_comes_again_though_the_clock_of_redis_is_set_back(self, store):
+        future = 2**52
+        await self.client.set("streamscribe:epoch", future)
+        assert (await store.claim(S1, "w1")).epoch == future + 1
+        assert (await store.claim(S2, "w1")).epoch == future + 2
+
+    async def test_an_owners_lease_ends_for_itself_no_later_than_for_others(self, store):
+        now = 50.0
+        async with sessions_of(self.url, clock=lambda: now) as mine:
+            lease = await mine.claim(S1, "w1")
+            assert lease.expires_at == 50 + LEASE_S
+            now = 55.0
+            (lease,) = await mine.renew([lease])
+            assert lease.expires_at == 55 + LEASE_S
+
+    async def test_two_processes_see_the_same(self, store):
+        async with sessions_of(self.url) as other:
+            lease = await store.claim(S1, "w1")
+            await store.save(lease, opened=opened())
+            assert await other.load(S1) == opened()
+            with pytest.raises(LeaseLost):
+                await other.claim(S1, "w2")
+            await store.enter(seat(), max_sessions=1)
+            assert (await other.session(S1)).owner == "w1"
+
+    async def test_everything_but_the_highest_epoch_has_an_end(self, store):
+        lease = await store.claim(S1, "w1")
+        await store.save(lease, opened=opened(), checkpoint=checkpoint(1))
+        await store.enter(seat(), max_sessions=1, max_per_minute=5)
+        await self.pass_time(KEEP_S)
+        await store.claim(S2, "w1")
+        assert sorted(await self.client.keys("streamscribe:*")) == [
+            *(b"streamscribe:epoch", b"streamscribe:session:s2", b"streamscribe:sessions")
+        ]
+        assert await self.client.zcard("streamscribe:sessions") == 1
+
+    async def test_law_10_neither_audio_nor_text_nor_a_key_has_a_place_in_a_record(self, store):
+        lease = await store.claim(S1, "w1")
+        await store.save(lease, opened=opened(), checkpoint=checkpoint(1))
+        await store.enter(seat(), max_sessions=1)
+        assert {name.decode() for name in await self.client.hkeys("streamscribe:session:s1")} == {
+            *("since_us", "epoch", "first_epoch", "owner", "lease_end_us", "tenant", "called", "gateway", "stage"),
+            *("received_ms", "processed_ms", "told_us", "opened", "checkpoint", "at", "skip", "checkpoint_ms"),
+            "saved_us",
+        }
+
+    async def test_a_session_that_another_version_saved_is_told(self, store):
+        lease = await store.claim(S1, "w1")
+        await store.save(lease, opened=opened(), checkpoint=checkpoint(1))
+        for field, value in ("checkpoint", b"\x93\x7f\x01"), ("opened", await self.client.hget(_S1_KEY, "checkpoint")):
+            await self.client.hset(_S1_KEY, field, value)
+            with pytest.raises(InternalError, match="not known here"):
+                await store.load(S1)
+
+    async def test_no_more_connections_than_allowed_and_who_waits_has_its_turn(self, store):
+        async with sessions_of(self.url, max_connections=3) as few:
+            before = await self.client.info("clients")
+            await asyncio.gather(*(few.claim(SessionId(f"s{number}"), "w1") for number in range(300)))
+            after = await self.client.info("clients")
+            assert after["connected_clients"] - before["connected_clients"] <= 3
+
+    async def test_calls_that_are_given_up_leave_no_answer_for_others_and_no_connection_lost(self, store):
+        async with sessions_of(self.url, max_connections=2) as few:
+            for round_ in range(60):
+                name = SessionId(f"s{round_}")
+                tasks = [asyncio.create_task(few.claim(name, "w1")) for _ in range(4)]
+                for _ in range(round_ % 12):
+                    await asyncio.sleep(0)
+                for task in tasks[:3]:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                assert (await few.session(name)).session_id == name
+                assert (await few.claim(name, "w1")).session_id == name
+            assert few.counts().failures == 0
+
+
+_S1_KEY = "streamscribe:session:s1"
+
+
+async def _pid(url):
+    async with client_of(url) as client:
+        return (await client.info("server"))["process_id"]
+
+
+def _calls(store, lease):
+    """One call of each method."""
+    return (
+        *(store.claim(S1, "w1"), store.renew([lease]), store.release(lease), store.save(lease), store.load(S1)),
+        *(store.forget(lease), store.enter(seat(), max_sessions=1), store.keep([seat()]), store.leave(seat())),
+        *(store.sessions(1), store.session(S1), store.check()),
+    )
+
+
+async def test_a_redis_that_is_away_is_told_by_each_call_and_used_again_when_it_is_back(tmp_path):
+    port = free_port()
+    async with sessions_of(f"redis://127.0.0.1:{port}/0") as store:
+        with redis_server(tmp_path, port=port):
+            lease = await store.claim(S1, "w1")
+        for call in _calls(store, lease):
+            with pytest.raises(StoreUnavailable, match="Redis cannot be reached") as refused:
+                await call
+            assert (refused.value.http_status, refused.value.retry_after_s) == (503, 1.0)
+        assert store.counts().failures == 12
+        with redis_server(tmp_path, port=port):
+            assert (await store.claim(S1, "w1")).epoch > lease.epoch
+
+
+async def test_a_frozen_redis_is_told_in_time_blocks_nobody_and_is_used_again(tmp_path):
+    with redis_server(tmp_path) as url:
+        pid = await _pid(url)
+        async with sessions_of(url, timeout_s=0.2, max_connections=2) as store:
+            lease = await _until_it_answers(lambda: store.claim(S1, "w1"))
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                calls = asyncio.gather(*(_calls(store, lease)), return_exceptions=True)
+                turns = 0
+                while not calls.done():
+                    turns += 1
+                    await asyncio.sleep(0)
+                assert turns > 100
+                assert {str(error) for error in await calls} == {"Redis does not answer in time"}
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await _until_it_answers(store.check)
+            assert (await _until_it_answers(lambda: store.session(S1))).session_id == S1
+
+
+async def _until_it_answers(ask):
+    """What the store says, once it says something: on a busy machine a short time-out may pass by chance."""
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            await asyncio.sleep(0.01)
+
+
+async def test_where_redis_is_full_nobody_enters_and_who_is_there_goes_on(tmp_path):
+    with redis_server(tmp_path, "--maxmemory-policy", "noeviction") as url:
+        async with client_of(url) as client, sessions_of(url) as store:
+            await store.enter(seat(), max_sessions=5)
+            lease = await store.claim(S1, "w1")
+            await store.save(lease, opened=opened())
+            await client.config_set("maxmemory", 1)
+            with pytest.raises(StoreUnavailable, match="Redis is full"):
+                await store.enter(seat("s2"), max_sessions=5)
+            assert epochs(await store.renew([lease])) == [lease.epoch]
+            await store.save(lease, checkpoint=checkpoint(5))
+            assert await store.keep([seat()]) == [True]
+            await store.release(lease)
+            lease = await store.claim(S1, "w2")
+            assert (await store.load(S1)).checkpoint == checkpoint(5)
+            assert (await store.sessions(5)).total == 1
+            await store.forget(lease)
+            await store.leave(seat())
+            assert await store.session(S1) is None
+
+
+async def test_a_redis_that_wants_a_password_is_told_without_the_one_that_was_tried(tmp_path):
+    with redis_server(tmp_path, "--requirepass", "sesame") as url:
+        for address in url, url.replace("//", "//:hunter2@"):
+            async with sessions_of(address) as store:
+                with pytest.raises(StoreUnavailable, match=r"user or password of store\.redis_url") as refused:
+                    await store.claim(S1, "w1")
+                assert "hunter2" not in str(refused.value)
+        async with sessions_of(url.replace("//", "//:sesame@")) as store:
+            await store.check()
+
+
+async def test_a_key_that_somebody_else_has_taken_fails_what_needs_it_and_nothing_more(redis_url):
+    async with client_of(redis_url) as client, sessions_of(redis_url) as store:
+        await client.flushall()
+        await client.set(_S1_KEY, "mine")
+        with pytest.raises(StoreUnavailable, match="refused what the session store asked"):
+            await store.claim(S1, "w1")
+        assert (await store.claim(S2, "w1")).session_id == S2
+
+
+WORKER = """
+import asyncio, sys
+from streamscribe.core.errors import LeaseLost
+from streamscribe.store.redis_sessions import RedisSessions
+from tests.contracts.session_store import S1, checkpoint, opened
+
+async def main():
+    store = RedisSessions(sys.argv[1], lease_ttl_s=0.3, seat_ttl_s=1, keep_s=60, timeout_s=20)
+    while True:
+        try:
+            lease = await store.claim(S1, "frozen")
+        except LeaseLost as lost:
+            await asyncio.sleep(0.02)
+            continue
+        await store.save(lease, opened=opened())
+        print(lease.epoch, flush=True)
+        try:
+            while True:
+                await store.save(lease, checkpoint=checkpoint(1))
+                (lease,) = [renewed or lease for renewed in await store.renew([lease])]
+        except LeaseLost:
+            print("lost", store.counts().fenced, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_law_2_a_worker_that_was_frozen_past_its_lease_writes_nothing(redis_url):
+    async with client_of(redis_url) as client, sessions_of(redis_url, lease_ttl_s=0.3) as store:
+        await client.flushall()
+        worker = subprocess.Popen([sys.executable, "-c", WORKER, redis_url], stdout=subprocess.PIPE, text=True)
+        try:
+            for round_ in range(1, 6):
+                epoch = int(await asyncio.to_thread(worker.stdout.readline))
+                worker.send_signal(signal.SIGSTOP)
+                mine = await _once_it_is_free(store)
+                assert mine.epoch == epoch + 1
+                await client.hdel(_S1_KEY, "checkpoint", "at", "skip")
+                worker.send_signal(signal.SIGCONT)
+                assert await asyncio.to_thread(worker.stdout.readline) == f"lost {round_}\n"
+                assert (await store.load(S1)).checkpoint is None
+                assert (await store.session(S1)).epoch == mine.epoch
+                await store.release(mine)
+        finally:
+            worker.kill()
+            worker.wait()
+            worker.stdout.close()
+
+
+async def _once_it_is_free(store):
+    while True:
+        try:
+            return await store.claim(S1, "successor")
+        except LeaseLost as lost:
+            await asyncio.sleep(lost.retry_after_s)
