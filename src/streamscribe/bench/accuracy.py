@@ -15,8 +15,8 @@ from time import monotonic
 import httpx
 import numpy as np
 
-from streamscribe.audio.decode import DecodeLimits, decode
 from streamscribe.bench.corpus import Utterance, read_manifest, telephone_prompts
+from streamscribe.bench.hearing import read
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.text import corpus_error_rate, counts_characters
 from streamscribe.client.address import websocket_url
@@ -93,7 +93,7 @@ def run(
 
 async def _decoded(corpus: Iterable[Utterance]) -> list[_Spoken]:
     """Each file is decoded once, and in nobody's time."""
-    return [_Spoken(said, b"".join([block async for block in decode(said.audio, DecodeLimits())])) for said in corpus]
+    return [_Spoken(said, (await read(said.audio)).tobytes()) for said in corpus]
 
 
 async def _through_service(spoken: Sequence[_Spoken], http_url: str, key: str | None, at_once: int) -> dict[str, float]:
