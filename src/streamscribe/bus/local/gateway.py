@@ -128,7 +128,8 @@ class LocalGatewayBus:
     def join(self, member: int, link: Link) -> None:
         """A worker process is ready: sessions that wait are placed now. Raises ValueError for a member that is here.
 
-        The link stays its opener's, who closes it, and calls `leave` when it is closed.
+        The link stays its opener's, who closes it, and calls `leave` once it is `closed`: then all that the worker said
+        has been heard.
         """
         if member in self._members:
             raise ValueError(f"member {member} has joined already")
@@ -190,7 +191,7 @@ class LocalGatewayBus:
             self._forget(lane)
         elif not lane.waiting and lane.log.fits(audio_bytes(record)):
             lane.log.append(record)
-            self._send_soon(lane)
+            self._send(lane)
         else:
             waiter = asyncio.get_running_loop().create_future()
             lane.waiting.append((record, waiter))
@@ -225,15 +226,22 @@ class LocalGatewayBus:
         self._homeless.pop(opened.session_id, None)
         lane.member = member
         member.lanes[opened.session_id] = lane
-        self._send_soon(lane)
+        lane.queued = True
+        member.ready.append(lane)
+        self._send_later(member)  # when all that are assigned together take turns
 
-    def _send_soon(self, lane: _Lane) -> None:
+    def _send(self, lane: _Lane) -> None:
         member = lane.member
         if member is not None and not lane.queued:
             lane.queued = True
             member.ready.append(lane)
             if not member.sending:
                 self._send_ready(member)
+
+    def _send_later(self, member: _Member) -> None:
+        if not member.sending:
+            member.sending = True
+            asyncio.get_running_loop().call_soon(self._send_ready, member)
 
     def _send_ready(self, member: _Member) -> None:
         """Sends what may be sent, a record of each session in turn, while the link takes it."""
@@ -248,8 +256,7 @@ class LocalGatewayBus:
             else:
                 member.link.send(Kind.RECORD, envelope)
                 member.ready.append(lane)
-        member.sending = True
-        asyncio.get_running_loop().call_soon(self._send_ready, member)
+        self._send_later(member)
 
     def _on_settle(self, member: _Member, payload: memoryview) -> None:
         session_id, size_bytes = parse_settle(payload)
@@ -257,7 +264,6 @@ class LocalGatewayBus:
         if lane is not None:
             lane.log.settle(size_bytes)
             self._let_in(lane)
-            self._send_soon(lane)
 
     def _on_event(self, member: _Member, payload: memoryview) -> None:
         event = decode_event(payload)
@@ -292,7 +298,7 @@ class LocalGatewayBus:
             lane.log.append(record)
             if not waiter.done():
                 waiter.set_result(None)
-        self._send_soon(lane)
+        self._send(lane)
 
     def _quarantine(self, lane: _Lane, index: int) -> None:
         session_id = lane.log.opened.session_id
