@@ -41,7 +41,7 @@ def test_rows_come_back_bit_for_bit_and_cannot_be_written_to(blobs: BlobStore) -
     assert rows.tobytes() == ROWS.tobytes()
     assert rows.shape == ROWS.shape
     assert not rows.flags.writeable
-    assert features.tally.asked == Asked(hits=1, misses=1)
+    assert features.tally.read() == Asked(hits=1, misses=1)
 
 
 def test_rows_survive_a_restart_on_disk(tmp_path: Path) -> None:

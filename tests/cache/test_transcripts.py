@@ -92,7 +92,7 @@ def test_drafts_and_what_may_not_be_stored_are_neither_looked_up_nor_given_a_key
     assert key is not None
     kept.keep(ACME, key, SAID)
     assert kept.find(replace(ASKED, **change), SOURCES) == Found()
-    assert tally.asked == Asked(hits=0, misses=1)
+    assert tally.read() == Asked(hits=0, misses=1)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"heard":{"text":5}}', b"[1]", b"\xff"])

@@ -4,6 +4,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from streamscribe.cache.stage_output import CacheStats, Eviction
+from streamscribe.cache.tally import Tally
 from streamscribe.encoder.encoding import EncodedStep, Lookup
 from streamscribe.observe.encoder_metrics import EncoderMetrics
 
@@ -55,3 +56,12 @@ def test_the_cache_is_asked_at_each_rendering(metrics, registry):
     assert value(registry, "cache_entries") == 3
     assert value(registry, "cache_bytes") == 4096
     assert value(registry, "cache_evictions_total", cause="space") == 7
+
+
+def test_look_ups_of_features_are_told_as_they_are_at_each_rendering(metrics, registry):
+    tally = Tally()
+    metrics.features_watched(tally.read)
+    for hit in (True, False, True):
+        tally.count(hit=hit)
+    assert value(registry, "feature_lookups_total", result="hit") == 2
+    assert value(registry, "feature_lookups_total", result="miss") == 1

@@ -171,7 +171,10 @@ class ModelLoader:
         """One set for all versions."""
         if self._encoder_metrics is None:
             self._encoder_metrics = EncoderMetrics(self._registry or CollectorRegistry())
-            self._encoder_metrics.cache_watched(self._open_caches().embeddings.stats)
+            caches = self._open_caches()
+            self._encoder_metrics.cache_watched(caches.embeddings.stats)
+            if caches.features is not None:
+                self._encoder_metrics.features_watched(caches.features.tally.read)
         return self._encoder_metrics
 
 

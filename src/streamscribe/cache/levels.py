@@ -91,7 +91,7 @@ class BlobLevel:
     def facts(self) -> LevelFacts:
         """What each tier holds."""
         usage = {name: tier.usage() for name, tier in self._tiers.items()}
-        return LevelFacts(self.name, self._ttl_s, usage, None if self._tally is None else self._tally.asked)
+        return LevelFacts(self.name, self._ttl_s, usage, None if self._tally is None else self._tally.read())
 
     def purge(self, tenant: TenantId | None) -> int:
         """Forgets all of a tenant, or of everyone, in all tiers."""

@@ -25,8 +25,7 @@ class Tally:
             self._hits += hit
             self._misses += not hit
 
-    @property
-    def asked(self) -> Asked:
+    def read(self) -> Asked:
         """All of them."""
         with self._lock:
             return Asked(self._hits, self._misses)

@@ -73,6 +73,20 @@ class CacheFacts(Protocol):
         ...
 
 
+class AskedFacts(Protocol):
+    """How often a cache was asked (`cache.tally.Asked`)."""
+
+    @property
+    def hits(self) -> int:
+        """Look-ups that found something."""
+        ...
+
+    @property
+    def misses(self) -> int:
+        """Those that did not."""
+        ...
+
+
 class EncoderMetrics:
     """Counts in a registry; safe to call from any thread. Warm-ups and health probes don't come here.
 
@@ -165,6 +179,10 @@ class EncoderMetrics:
         """The cache of embeddings, which is asked at each rendering."""
         self._registry.register(_CacheCollector(stats))
 
+    def features_watched(self, asked: Callable[[], AskedFacts]) -> None:
+        """The cache of features, which is asked at each rendering."""
+        self._registry.register(_FeatureCollector(asked))
+
 
 class _CacheCollector(Collector):
     """What the cache holds and has lost, of one moment."""
@@ -185,3 +203,20 @@ class _CacheCollector(Collector):
             GaugeMetricFamily("streamscribe_encoder_cache_bytes", "Bytes of them.", stats.size_bytes),
             evictions,
         ]
+
+
+class _FeatureCollector(Collector):
+    """How often features were looked up until one moment."""
+
+    def __init__(self, asked: Callable[[], AskedFacts]) -> None:
+        self._asked = asked
+
+    def collect(self) -> list[Metric]:
+        """The family, filled now."""
+        asked = self._asked()
+        lookups = CounterMetricFamily(
+            "streamscribe_encoder_feature_lookups", "Segments looked up among the features kept.", labels=["result"]
+        )
+        lookups.add_metric(["hit"], asked.hits)
+        lookups.add_metric(["miss"], asked.misses)
+        return [lookups]
