@@ -212,6 +212,25 @@ class CacheSettings(_Section):
         return self.feature_cache_dir is not None or keeps_texts
 
 
+class StoreSettings(_Section):
+    """Who owns which session, and how many a tenant has: kept by each process for itself, or in one Redis for all."""
+
+    redis_url: SecretStr | None = Field(
+        default=None,
+        description="Redis that all gateways and workers share: `redis://host:6379/0`, 7.0 or later, with "
+        "`maxmemory-policy noeviction`; needs the extra `redis`. None: each process for itself.",
+    )
+    timeout_s: float = _bounded(0.2, 0.01, 10, "A call that Redis does not answer for so long has failed.")
+    max_connections: int = _bounded(8, 1, 1000, "Connections of one process to Redis; more calls wait for one.")
+    lease_ttl_s: float = _bounded(2, 0.1, 60, "A worker that did not renew its leases for so long has lost them.")
+    seat_ttl_s: float = _bounded(
+        15, 1, 100, "A session that its gateway did not keep for so long counts no more against its tenant's quota."
+    )
+    keep_s: float = _bounded(
+        3600, 120, 7 * 24 * 3600, "A session that neither gateway nor worker spoke of for so long is forgotten."
+    )
+
+
 class KafkaSettings(_Section):
     """The log between gateways and workers on many machines; needs the extra `kafka`."""
 
@@ -270,6 +289,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     worker: WorkerSettings = WorkerSettings()
     cache: CacheSettings = CacheSettings()
+    store: StoreSettings = StoreSettings()
     kafka: KafkaSettings = KafkaSettings()
     observe: ObserveSettings = ObserveSettings()
 
@@ -290,6 +310,7 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     """Reads and validates the tree; `overrides` maps dotted paths (`gateway.port`) to values and wins over all.
 
     A `file` that is named must exist; without one, `streamscribe.yaml` of the working folder is read where it is there.
+    The Redis of `REDIS_URL` is the store's, and the cache's too where texts are kept and the cache has no other.
     Raises SettingsError whose message is one line: field, what is wrong, what was given.
     """
     if file is not None and not file.is_file():
@@ -301,7 +322,7 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
     flags = {_KEPT_NAMES[name]: value for name, value in os.environ.items() if name in _KEPT_NAMES and value}
     flags.update(overrides or {})
     try:
-        return Loaded(**_nested(flags))
+        settings = Loaded(**_nested(flags))
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -312,16 +333,21 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())} (given: {given})") from None
     except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:
         raise SettingsError(f"settings file {file or DEFAULT_FILE}: {' '.join(str(error).split())}") from None
+    cache = settings.cache
+    if cache.transcripts and cache.redis_url is None and os.environ.get("REDIS_URL"):
+        shared = cache.model_copy(update={"redis_url": SecretStr(os.environ["REDIS_URL"])})
+        return settings.model_copy(update={"cache": shared})
+    return settings
 
 
 _KEPT_NAMES = {
     "MAX_BATCH_SIZE": "model.max_batch_size",
     "BATCH_WAIT_MS": "model.batch_wait_ms",
     "MAX_INFLIGHT": "model.max_inflight",
-    "REDIS_URL": "cache.redis_url",
+    "REDIS_URL": "store.redis_url",
     "KAFKA_BROKERS": "kafka.brokers",
 }
-"""Environment names that operators know already."""
+"""Environment names that operators know already; `REDIS_URL` lends its Redis to the cache too, as `load` says."""
 
 
 def _names() -> Iterator[str]:

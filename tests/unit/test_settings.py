@@ -48,10 +48,25 @@ def test_names_that_operators_know_are_kept(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_address_of_redis_is_read_and_its_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_URL", "redis://:hunter2@cache:6379/0")
-    cache = load().cache
+    store = load().store
+    assert store.redis_url is not None
+    assert store.redis_url.get_secret_value() == "redis://:hunter2@cache:6379/0"
+    assert "hunter2" not in repr(store)
+
+
+def test_the_redis_of_the_environment_is_the_caches_too_where_texts_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS_URL", "redis://:hunter2@both")
+    assert load().cache.redis_url is None
+    cache = load(overrides={"cache.transcripts": True}).cache
     assert cache.redis_url is not None
-    assert cache.redis_url.get_secret_value() == "redis://:hunter2@cache:6379/0"
+    assert cache.redis_url.get_secret_value() == "redis://:hunter2@both"
+    assert cache.outlives_the_process
     assert "hunter2" not in repr(cache)
+    own = load(overrides={"cache.transcripts": True, "cache.redis_url": "redis://own"})
+    assert own.cache.redis_url is not None
+    assert own.cache.redis_url.get_secret_value() == "redis://own"
+    assert own.store.redis_url is not None
+    assert own.store.redis_url.get_secret_value() == "redis://:hunter2@both"
 
 
 @pytest.mark.parametrize(
