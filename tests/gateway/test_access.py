@@ -51,7 +51,7 @@ async def gateway(keyed: Keyed) -> AsyncIterator[Gateway]:
 
 @pytest.fixture
 async def http(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}") as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as client:
         yield client
 
 
@@ -184,7 +184,7 @@ async def test_without_keys_on_loopback_only_pages_of_this_machine_may_use_the_s
         headers = {"Host": host} if host else {}
         if origin:
             headers["Origin"] = origin.format(port=gateway.port)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}") as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as client:
             assert (await client.post("/v1/whose", headers=headers)).status_code == (200 if allowed else 403)
         if host is None and allowed:
             async with gateway.connect(origin=Origin(headers["Origin"]) if origin else None) as socket:
@@ -194,7 +194,10 @@ async def test_without_keys_on_loopback_only_pages_of_this_machine_may_use_the_s
 
 
 async def test_with_no_auth_a_page_may_come_from_the_host_that_it_talks_to() -> None:
-    async with running(gateway=GatewaySettings(no_auth=True), routes=ROUTES) as gateway, httpx.AsyncClient() as client:
+    async with (
+        running(gateway=GatewaySettings(no_auth=True), routes=ROUTES) as gateway,
+        httpx.AsyncClient(timeout=None) as client,
+    ):
         url = f"http://127.0.0.1:{gateway.port}/v1/whose"
         same = {"Host": "asr.example:8000", "Origin": "http://asr.example:8000"}
         assert (await client.post(url, headers=same)).status_code == 200

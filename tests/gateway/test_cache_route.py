@@ -62,7 +62,7 @@ async def served(*, tenants: bool, blobs: MemoryBlobs | None = None) -> AsyncIte
     routes = cache_routes(Levels([level, EmbeddingLevel(embeddings)]), many_tenants=tenants)
     async with (
         running(store=_Tenants() if tenants else None, routes=routes) as gateway,
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}") as http,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as http,
     ):
         yield Served(http, embeddings, features)
 

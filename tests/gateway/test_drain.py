@@ -20,7 +20,7 @@ END = json.dumps({"type": "end"})
 
 
 async def ready(gateway: Gateway) -> int:
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=None) as client:
         return (await client.get(f"http://127.0.0.1:{gateway.port}/readyz")).status_code
 
 

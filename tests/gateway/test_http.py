@@ -28,7 +28,7 @@ async def gateway() -> AsyncIterator[Gateway]:
 
 @pytest.fixture
 async def http(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}") as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as client:
         yield client
 
 
@@ -39,7 +39,7 @@ async def test_health_readiness_and_version_are_answered(http: httpx.AsyncClient
 
 
 async def test_readiness_names_what_it_waits_for() -> None:
-    async with running(ready=False) as gateway, httpx.AsyncClient() as client:
+    async with running(ready=False) as gateway, httpx.AsyncClient(timeout=None) as client:
         for port in (gateway.port, gateway.funasr_port):
             answer = await client.get(f"http://127.0.0.1:{port}/readyz")
             assert answer.status_code == 503
@@ -73,7 +73,7 @@ async def _broken(request: Request) -> Response:
 
 
 async def test_what_the_router_or_a_route_cannot_do_is_told_in_our_form() -> None:
-    async with running(routes=[Route("/broken", _broken)]) as gateway, httpx.AsyncClient() as http:
+    async with running(routes=[Route("/broken", _broken)]) as gateway, httpx.AsyncClient(timeout=None) as http:
         base = f"http://127.0.0.1:{gateway.port}"
         wrong = await http.post(base + "/healthz")
         assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")

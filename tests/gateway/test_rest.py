@@ -235,7 +235,7 @@ async def test_a_bad_field_is_named(fields: dict[str, str], param: str, wav: Pat
 
 
 async def test_every_other_refusal_has_openais_body_too(wav: Path) -> None:
-    async with serving() as service, httpx.AsyncClient(base_url=service.base_url) as client:
+    async with serving() as service, httpx.AsyncClient(base_url=service.base_url, timeout=None) as client:
         url = "/v1/audio/transcriptions"
         no_file = await post(service.base_url, None)
         assert (no_file.status_code, error_of(no_file)["param"]) == (400, "file")
@@ -276,7 +276,7 @@ async def test_a_file_over_the_limit_is_refused_by_its_length_and_by_counting(wa
         told = await post(service.base_url, wav)
         assert told.status_code == 413
         headers = {"content-type": "multipart/form-data; boundary=x", "content-length": str(2**40)}
-        async with httpx.AsyncClient(base_url=service.base_url) as client:
+        async with httpx.AsyncClient(base_url=service.base_url, timeout=None) as client:
             request = client.build_request("POST", "/v1/audio/transcriptions", headers=headers, content=b"")
             reader, writer = await asyncio.open_connection(request.url.host, request.url.port)
             head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

@@ -37,7 +37,7 @@ async def test_law_10_no_canary_in_logs_metrics_or_error_bodies(log: io.StringIO
     key = new_key(tmp_path / "tenants.yaml", "acme")
     store = FileTenantStore(tmp_path / "tenants.yaml", default_max_sessions=5)
     bodies: list[str] = []
-    async with running(store=store) as gateway, httpx.AsyncClient() as http:
+    async with running(store=store) as gateway, httpx.AsyncClient(timeout=None) as http:
         base = f"http://127.0.0.1:{gateway.port}"
         async with gateway.connect(f"/ws/asr?token={key}&hotwords={CANARY}") as socket:
             await socket.send(CANARY.encode())

@@ -56,7 +56,7 @@ async def neighbour(attacked: RunningServer, expected: list[Final]) -> AsyncIter
     over.set()
     assert await hearing == expected
     assert attacked.memory_bytes() - before < MAX_GROWTH_BYTES
-    async with httpx.AsyncClient(base_url=attacked.address.http) as http:
+    async with httpx.AsyncClient(base_url=attacked.address.http, timeout=None) as http:
         assert (await http.get("/readyz")).status_code == 200
     async with asyncio.timeout(20):
         while await figure(attacked, "funasr_active_sessions"):
@@ -205,7 +205,7 @@ async def test_64_mib_of_compressed_zeros_never_inflate(attacked: RunningServer)
         assert b"extensions" not in socket.head.lower()
         await socket.send(frame(BINARY, data, rsv1=True))
         assert await socket.close_code() == 1002
-    async with httpx.AsyncClient(base_url=attacked.address.http) as http:
+    async with httpx.AsyncClient(base_url=attacked.address.http, timeout=None) as http:
         headers = {"Content-Encoding": "deflate", "Content-Type": "multipart/form-data; boundary=x"}
         answer = await http.post("/v1/audio/transcriptions", content=data, headers=headers)
         assert answer.status_code == 400

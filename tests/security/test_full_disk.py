@@ -34,7 +34,7 @@ def cramped(spools: Path) -> Iterator[RunningServer]:
 async def test_files_that_find_no_room_are_told_overloaded(
     packet_bytes: int, cramped: RunningServer, spools: Path
 ) -> None:
-    async with httpx.AsyncClient(base_url=cramped.address.http) as http:
+    async with httpx.AsyncClient(base_url=cramped.address.http, timeout=None) as http:
         answer = await http.post("/v1/audio/transcriptions", files={"file": ("a.wav", wav(SPEECH))})
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
         assert int(answer.headers["retry-after"]) > 0

@@ -105,7 +105,7 @@ async def session(
 async def figure(server: RunningServer, name: str, *, key: str | None = None) -> float:
     """The sum of a metric's samples, whatever their labels; 0 where there are none."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(headers=headers) as http:
+    async with httpx.AsyncClient(headers=headers, timeout=None) as http:
         text = (await http.get(f"{server.address.http}/metrics")).text
     return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
 

@@ -50,7 +50,7 @@ async def test_a_drain_lets_nobody_in_and_loses_nothing(tmp_path: Path) -> None:
         async with (
             connect(url, compression=None) as speaking,
             connect(url, compression=None) as silent,
-            httpx.AsyncClient(base_url=http_url) as http,
+            httpx.AsyncClient(base_url=http_url, timeout=None) as http,
         ):
             await speaking.send(SPEECH[:half])
             await told(speaking, "result")

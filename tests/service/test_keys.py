@@ -45,7 +45,7 @@ def websockets_of(keyed: Keyed) -> list[str]:
 
 @pytest.mark.parametrize("headers", [{}, bearer("ss_000000000000_x"), {"Authorization": "Basic YTpi"}])
 async def test_without_a_valid_key_everything_but_the_public_is_401(headers: dict[str, str], keyed: Keyed) -> None:
-    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=headers) as http:
+    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=headers, timeout=None) as http:
         for method, path in ROUTES:
             answer = await http.request(method, path)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated"), path
@@ -81,14 +81,14 @@ async def test_a_key_works_as_header_parameter_and_subprotocol(keyed: Keyed) -> 
 
 
 async def test_the_rest_api_takes_the_key_as_the_sdk_sends_it(keyed: Keyed) -> None:
-    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=bearer(keyed.acme)) as http:
+    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=bearer(keyed.acme), timeout=None) as http:
         answer = await http.post("/v1/audio/transcriptions", files={"file": ("a.wav", wav(SPEECH))})
         assert answer.json()["text"]
 
 
 async def test_a_revoked_key_is_refused_within_seconds_and_a_new_one_let_in(keyed: Keyed) -> None:
     key = new_key(keyed.tenants_file, "passing")
-    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=bearer(key)) as http:
+    async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=bearer(key), timeout=None) as http:
 
         async def until(status: int) -> None:
             async with asyncio.timeout(15):
@@ -122,7 +122,7 @@ async def test_the_session_over_the_quota_is_refused_as_429_and_frees_come_back(
         with pytest.raises(ServerError, match="quota"):
             async with NativeClient(url, key=keyed.acme):
                 pass
-        async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=headers) as http:
+        async with httpx.AsyncClient(base_url=keyed.server.address.http, headers=headers, timeout=None) as http:
             answer = await http.post("/v1/audio/transcriptions", files={"file": ("a.wav", wav(SPEECH))})
         assert (answer.status_code, answer.json()["error"]["code"]) == (429, "quota_exceeded")
         assert int(answer.headers["Retry-After"]) > 0

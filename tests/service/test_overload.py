@@ -111,7 +111,7 @@ async def test_a_model_that_hangs_is_named_by_readyz_and_its_sessions_fail_with_
     hanging_server: RunningServer,
 ) -> None:
     url, heard = hanging_server.address.websocket, Heard()
-    async with httpx.AsyncClient(base_url=hanging_server.address.http) as http:
+    async with httpx.AsyncClient(base_url=hanging_server.address.http, timeout=None) as http:
         speaking = asyncio.create_task(speak(url, SPEECH[0], heard))
         while (ready := await http.get("/readyz")).status_code == 200:
             await asyncio.sleep(0.05)

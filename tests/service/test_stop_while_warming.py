@@ -38,7 +38,7 @@ def warming(port: int) -> Iterator["subprocess.Popen[str]"]:
 
 async def answer(port: int, path: str) -> int:
     """The status, once the server listens."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=None) as http:
         while True:
             try:
                 return (await http.get(path)).status_code
