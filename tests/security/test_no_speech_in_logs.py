@@ -36,7 +36,9 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
     bodies: list[str] = []
 
     with (tmp_path / "stderr").open("w") as log:
-        flags = ["--profile", "fake", "--tenants", str(tenants), "--set", "observe.log_level=debug"]
+        # those who left without an end are waited for until the drain's deadline
+        quick = ["--set", "observe.log_level=debug", "--set", "gateway.drain_timeout_s=2"]
+        flags = ["--profile", "fake", "--tenants", str(tenants), *quick]
         with LocalServer(flags, log=log) as server:
             url, http_url = server.address.websocket, server.address.http
             texts = [final.text for final in finals_of(await session(url, [SPEECH], key=key))]
@@ -87,7 +89,7 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
                 await connect(f"{url}?token={key}x&hotwords={CANARY}")
             bodies.append((refused.value.response.body or b"").decode())
 
-            async with httpx.AsyncClient(base_url=http_url, headers=bearer) as http:
+            async with httpx.AsyncClient(base_url=http_url, headers=bearer, timeout=None) as http:
 
                 async def post(name: str, data: bytes, **fields: str) -> httpx.Response:
                     return await http.post("/v1/audio/transcriptions", files={"file": (name, data)}, data=fields)
@@ -131,7 +133,7 @@ async def test_law_10_what_two_passes_heard_of_listed_names_is_in_no_log_and_no_
                 await client.send((await read(clip.said.audio)).tobytes() + SILENCE.tobytes())
                 await client.end()
                 heard += [message async for message in client if isinstance(message, ResultMessage)]
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=None) as http:
             metrics = (await http.get(f"{server.address.http}/metrics")).text
     told_to_operators = (tmp_path / "stderr").read_text() + metrics
     assert "session opened" in told_to_operators
