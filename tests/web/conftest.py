@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Playwright, async_playwright
+from playwright.async_api import Browser, Playwright, async_playwright, expect
 
 from streamscribe.client.local_server import LocalServer
 from streamscribe.control.keys import new_key
-from tests.web.rig import FAKE_MICROPHONE, Opened, launch, opened
+from tests.web.rig import FAKE_MICROPHONE, PATIENCE_MS, Opened, launch, opened
 from tests.web.speech import make_speech
 
 MAX_UPLOAD_BYTES = 400_000
+
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")
