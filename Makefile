@@ -7,6 +7,8 @@ TEST_STAMP := $(VENV)/.installed-for-tests
 FILE ?=
 # Tests of `make check`: no model, socket, thread or sleep.
 FAST := tests/house tests/unit tests/machines tests/conformance
+# A process for each core; each starts servers of its own, so that many more would only take memory.
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -39,7 +41,7 @@ check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under
 test: check models $(TEST_STAMP) ## everything: check, then real models, FunASR, servers and a browser
 	@sh tools/setup.sh test-packages
 	@$(BIN)/streamscribe models pull telephone-prompts
-	@STREAMSCRIBE_TEST_FUNASR=1 $(BIN)/pytest tests $(FAST:%=--ignore=%)
+	@STREAMSCRIBE_TEST_FUNASR=1 $(BIN)/pytest tests $(FAST:%=--ignore=%) $(SIDE_BY_SIDE)
 
 demo: models ## start the server, stream a recording into it, print what it hears (FILE=... takes yours)
 	@$(BIN)/streamscribe demo $(FILE)
