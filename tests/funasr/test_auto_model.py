@@ -132,6 +132,49 @@ def test_what_is_too_long_or_no_language_is_refused(paraformer):
             paraformer.check_language(bad)
 
 
+@pytest.mark.parametrize(
+    ("options", "drawn"),
+    [
+        ({}, False),
+        ({"llm_kwargs": {"num_beams": 4}}, False),
+        ({"llm_kwargs": {"do_sample": True}}, True),
+        ({"do_sample": False, "temperature": 1.0}, False),
+        ({"DecodingOptions": {"temperature": 0.0}}, False),
+        ({"DecodingOptions": {"temperature": 0.2}}, True),
+        ({"steps": [{"temperature": (0.0, 0.2)}]}, True),
+    ],
+)
+def test_options_that_have_tokens_drawn_are_found_wherever_they_stand(options, drawn):
+    import torch
+
+    from streamscribe.models.funasr_torch.auto_model import samples
+
+    assert samples(torch.nn.Linear(1, 1), options) is drawn
+
+
+def test_a_language_model_that_is_set_to_sample_is_found_inside_a_model():
+    import torch
+    from transformers import GenerationConfig
+
+    from streamscribe.models.funasr_torch.auto_model import samples
+
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1))
+    model[0].generation_config = GenerationConfig()
+    assert not samples(model, {})
+    model[0].generation_config.do_sample = True
+    assert samples(model, {})
+
+
+def test_a_model_whose_options_sample_says_so(make_recognizer, paraformer, bundled, tmp_path):
+    import shutil
+
+    assert paraformer.deterministic
+    directory = shutil.copytree(bundled / "tiny-paraformer", tmp_path / "model")
+    with (directory / "config.yaml").open("a") as config:
+        config.write("llm_kwargs: {do_sample: true}\n")
+    assert not make_recognizer(directory).deterministic
+
+
 def test_a_directory_that_is_no_model_is_refused(make_recognizer, tmp_path):
     with pytest.raises(ModelUnavailable):
         make_recognizer(tmp_path)

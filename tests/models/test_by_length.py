@@ -74,3 +74,12 @@ def test_how_many_sessions_there_are_is_told_to_both() -> None:
     both.stage.population = 7
     assert [part.stage.population for part in parts] == [7, 7]
     assert both.stage.population == 7
+
+
+def test_what_one_of_them_samples_is_not_kept_and_what_the_other_says_is() -> None:
+    class Sampling(Named):
+        deterministic = False
+
+    both = recognition_by_length(recognition(Named("short", 0), "s"), recognition(Sampling("long", 0), "l"), UP_TO)
+    assert [both.deterministic(request(UP_TO + more)) for more in (0, 1)] == [True, False]
+    assert not both.recognizer.deterministic

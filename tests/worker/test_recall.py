@@ -87,6 +87,24 @@ async def test_a_session_that_may_not_be_stored_keeps_and_finds_nothing_in_any_t
         assert blobs.usage().entries == 3
 
 
+class _Sampling(HeardRecognizer):
+    """Says that it draws its words."""
+
+    @property
+    def deterministic(self) -> bool:
+        return False
+
+
+async def test_of_a_model_that_samples_nothing_is_kept_or_found() -> None:
+    recognizer, blobs = _Sampling(), memory()
+    async with rig(fake_models(recognizer), transcripts=transcripts(blobs)) as worker:
+        await worker.transcribe("first", SPEECH, OFFLINE)
+        await worker.transcribe("again", SPEECH, OFFLINE)
+        assert len(recognizer.requests) == 6
+        assert blobs.usage().entries == 0
+        assert worker.observer.of("transcript_sought") == []
+
+
 async def test_a_tenant_never_finds_what_another_one_said() -> None:
     recognizer = HeardRecognizer()
     async with rig(fake_models(recognizer), transcripts=transcripts(memory())) as worker:

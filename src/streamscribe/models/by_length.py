@@ -22,6 +22,11 @@ class RecognizerByLength:
         return ("by-length", self._up_to, *self._short.identity, *self._long.identity)
 
     @property
+    def deterministic(self) -> bool:
+        """Whether both are."""
+        return self._short.deterministic and self._long.deterministic
+
+    @property
     def max_samples(self) -> int:
         """The longest that either takes."""
         return max(self._up_to, self._long.max_samples)

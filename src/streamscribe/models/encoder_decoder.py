@@ -55,6 +55,11 @@ class EncoderDecoderRecognizer:
         return (*self.engine.encoder_identity, *self.engine.decoder_identity)
 
     @property
+    def deterministic(self) -> bool:
+        """Always: decoders search, and draw nothing."""
+        return True
+
+    @property
     def max_samples(self) -> int:
         """The longest segment that the engine takes."""
         return self.engine.max_samples

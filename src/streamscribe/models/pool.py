@@ -49,8 +49,15 @@ class Recognition:
 
     def source(self, request: SegmentRequest) -> Identity:
         """All that the request's hypothesis depends on besides the request."""
-        chosen = self if self.choose is None else self.choose(request)
+        chosen = self._chosen(request)
         return (chosen.weights, *chosen.recognizer.identity)
+
+    def deterministic(self, request: SegmentRequest) -> bool:
+        """Whether an equal request would get an equal hypothesis, so that it may be kept."""
+        return self._chosen(request).recognizer.deterministic
+
+    def _chosen(self, request: SegmentRequest) -> "Recognition":
+        return self if self.choose is None else self.choose(request)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

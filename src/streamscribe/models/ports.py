@@ -182,6 +182,11 @@ class SegmentRecognizer(Protocol):
         ...
 
     @property
+    def deterministic(self) -> bool:
+        """Whether equal requests get equal hypotheses at any time; what is sampled is not kept."""
+        ...
+
+    @property
     def max_samples(self) -> int:
         """The longest segment that it takes."""
         ...

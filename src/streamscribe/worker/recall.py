@@ -32,9 +32,9 @@ class Recall:
         self._keeping: set[asyncio.Future[bool]] = set()
 
     async def find(self, models: Lease, request: SegmentRequest, *, punctuation: bool) -> Found:
-        """What these models said before, and the key to keep an answer under."""
+        """What these models said before, and the key to keep an answer under; neither for models that sample."""
         transcripts = self._transcripts
-        if transcripts is None or not request.store:
+        if transcripts is None or not request.store or not models.recognition.deterministic(request):
             return Found()
         marks = models.punctuation.source if punctuation and models.punctuation else None
         sources = Sources(models.recognition.source(request), marks)

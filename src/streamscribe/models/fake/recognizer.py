@@ -37,6 +37,11 @@ class FakeRecognizer:
         return ("fake", 1)
 
     @property
+    def deterministic(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def max_samples(self) -> int:
         """Whisper's window, so that the platform cuts alike."""
         return to_samples(30_000)

@@ -1,11 +1,12 @@
 """Any other FunASR model, as its own `AutoModel` runs it, one segment after the other."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from streamscribe.core.audio import SAMPLE_RATE
@@ -51,11 +52,19 @@ class AutoModelRecognizer:
         except Exception as error:  # FunASR's edge: its models raise anything for a directory that is not theirs
             raise ModelUnavailable(f"FunASR cannot load the model: {type(error).__name__}") from error
         self._is_prompted = hasattr(self._model.model, "get_prompt")
+        libraries = (version("funasr"), torch.__version__, version("transformers"), np.__version__)
+        self._identity: Identity = ("auto-model", 1, *libraries, self._device.type)
+        self._samples = samples(self._model.model, self._model.kwargs)
 
     @property
     def identity(self) -> Identity:
-        """FunASR's own inference on this device."""
-        return ("auto-model", 1, version("funasr"), torch.__version__, self._device.type)
+        """FunASR's own inference on this device, and the libraries that it computes with."""
+        return self._identity
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it draws no tokens by their probabilities."""
+        return not self._samples
 
     @property
     def max_samples(self) -> int:
@@ -95,6 +104,20 @@ class AutoModelRecognizer:
         if request.language:
             wishes["language"] = request.language
         return wishes
+
+
+def samples(model: Any, options: Any) -> bool:
+    """Whether a model draws tokens by their probabilities: its options say so, or a language model in it is set to."""
+    configs = (getattr(module, "generation_config", None) for module in model.modules())
+    return _asks_to_sample(options) or any(getattr(config, "do_sample", False) for config in configs)
+
+
+def _asks_to_sample(options: Any) -> bool:
+    """Whether options, or any inside them, have `do_sample`, or a `temperature` unless that is off."""
+    if isinstance(options, Mapping):
+        drawn = options.get("do_sample", bool(options.get("temperature")))
+        return bool(drawn) or any(map(_asks_to_sample, options.values()))
+    return isinstance(options, list | tuple) and any(map(_asks_to_sample, options))
 
 
 def plain_words(hotwords: Iterable[Hotword]) -> Iterable[str]:

@@ -68,6 +68,11 @@ class OnnxParaformer:
         return ("paraformer", 1, onnxruntime.__version__, "cpu")
 
     @property
+    def deterministic(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def max_samples(self) -> int:
         """30 s; the model would take more, at a cost that grows with the square."""
         return MAX_SAMPLES

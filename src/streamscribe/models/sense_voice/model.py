@@ -59,6 +59,11 @@ class OnnxSenseVoice:
         return ("sense-voice", 1, onnxruntime.__version__, "cpu")
 
     @property
+    def deterministic(self) -> bool:
+        """Always."""
+        return True
+
+    @property
     def max_samples(self) -> int:
         """30 s, the longest that it was trained on."""
         return MAX_SAMPLES
