@@ -178,6 +178,7 @@ class BusContract:
             waiting.append(asyncio.ensure_future(bus.publish(FlushRequested(SessionId("a"), 4, "m"))))
             await let_others_run()
             for settled in (1, 2):
+                await inbox.wait_for(settled + 1)
                 bus.settle(SessionId("a"), len(ONE_SECOND))
                 await waiting[settled - 1]
                 assert not waiting[settled].done() or settled == 2
@@ -192,6 +193,7 @@ class BusContract:
             waiting = asyncio.ensure_future(bus.publish(chunk("a", 2, bytes(320_000))))
             await let_others_run()
             assert not waiting.done()
+            await inbox.wait_for(2)
             bus.settle(SessionId("a"), 320_000)
             await waiting
             assert len(await inbox.wait_for(3)) == 3
@@ -206,7 +208,8 @@ class BusContract:
             waiting[0].cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting[0]
-            for _ in range(2):
+            for arrived in (2, 3):
+                await inbox.wait_for(arrived)
                 bus.settle(SessionId("a"), len(ONE_SECOND))
             await waiting[1]
             assert [record.index for record in await inbox.wait_for(4)] == [0, 1, 2, 3]
@@ -217,7 +220,7 @@ class BusContract:
             await bus.publish(opened("a"))
             await bus.publish(chunk("a", 1))
             waiting = asyncio.ensure_future(bus.publish(chunk("a", 2)))
-            await let_others_run()
+            await inbox.wait_for(2)
             await bus.publish(SessionAbandoned(SessionId("a"), 3))
             await waiting
             assert [record.index for record in await inbox.wait_for(3)] == [0, 1, 3]
@@ -230,7 +233,7 @@ class BusContract:
             await bus.publish(opened("a"))
             await bus.publish(chunk("a", 1))
             waiting = asyncio.ensure_future(bus.publish(chunk("a", 2)))
-            await let_others_run()
+            await inbox.wait_for(2)
             bus.emit(last)
             await waiting
             await bus.publish(chunk("a", 3))
@@ -265,7 +268,7 @@ class BusContract:
             await bus.publish(opened("a"))
             await bus.publish(chunk("a", 1))
             waiting = asyncio.ensure_future(bus.publish(chunk("a", 2)))
-            await let_others_run()
+            await inbox.wait_for(2)
             await bus.close()
             with pytest.raises(Draining):
                 await waiting

@@ -1,0 +1,44 @@
+"""Records that nobody can read: where they lie is written down, never what is in them."""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from confluent_kafka import Message
+
+from streamscribe.bus.kafka.envelope import read_key
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.core.errors import BadRequest, StreamScribeError
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A reference to one record, and why it was passed over; `session_id` is empty where the key is no session's."""
+
+    topic: str
+    partition: int
+    offset: int
+    session_id: str
+    reason: str
+
+
+class DeadLetters:
+    """Writes references to the dead-letter topic, as JSON; counts them."""
+
+    def __init__(self, sender: Sender, topic: str) -> None:
+        self._sender = sender
+        self._topic = topic
+        self.count = 0
+
+    def bury(self, message: Message, error: StreamScribeError) -> None:
+        """Writes a reference to the record. Where that cannot be done it is only counted: it holds up no other."""
+        self.count += 1
+        try:
+            session_id: str = read_key(message.key())
+        except BadRequest:
+            session_id = ""
+        where = (message.topic() or "", message.partition() or 0, message.offset() or 0)
+        letter = DeadLetter(*where, session_id, error.message)
+        with suppress(StreamScribeError):
+            value = json.dumps(asdict(letter)).encode()
+            self._sender.send(self._topic, value, [], lambda error: None, key=session_id or None)

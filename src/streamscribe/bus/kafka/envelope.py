@@ -1,0 +1,112 @@
+"""What goes beside a record or an event in the log: Kafka's headers, and the coalesced news of what was processed.
+
+The key is the session's id. Headers are short ASCII texts. They are checked as strictly as values: what another version
+wrote, or a stranger, raises BadRequest and nothing else.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from streamscribe.core.errors import BadRequest
+from streamscribe.core.ids import LeaseEpoch, SessionId
+
+VERSION = b"1"
+Headers = list[tuple[str, str | bytes | None]]
+_Read = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]] | None
+
+_MAX_NUMBER_DIGITS = 18
+_NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHeaders:
+    """Of a record: the partition of `asr-results` that its gateway reads, and the session's audio bytes before it."""
+
+    reply_to: int
+    audio_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """So far the owner of `epoch` has processed a session: audio bytes and records, counted from its begin."""
+
+    session_id: SessionId
+    epoch: LeaseEpoch
+    audio_bytes: int
+    records: int
+
+
+def record_headers(reply_to: int, audio_at: int, trace_id: str) -> Headers:
+    """The headers of a record; the trace id is for people's eyes and tools."""
+    return [
+        ("v", VERSION),
+        ("reply-to", b"%d" % reply_to),
+        ("audio-at", b"%d" % audio_at),
+        ("trace", trace_id.encode()),
+    ]
+
+
+def event_headers(epoch: LeaseEpoch, trace_id: str) -> Headers:
+    """The headers of an event of the owner of `epoch`."""
+    return [("v", VERSION), ("kind", b"event"), ("epoch", b"%d" % epoch), ("trace", trace_id.encode())]
+
+
+SETTLED_HEADERS: Headers = [("v", VERSION), ("kind", b"settled")]
+
+
+def read_record_headers(headers: _Read) -> RecordHeaders:
+    """The headers of a record. Raises BadRequest for any others."""
+    found = _read(headers)
+    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"))
+
+
+def read_event_headers(headers: _Read) -> LeaseEpoch | None:
+    """The epoch of an event, or None for the headers of `Settled`. Raises BadRequest for any others."""
+    found = _read(headers)
+    match found.get("kind"):
+        case b"event":
+            return LeaseEpoch(_number(found, "epoch"))
+        case b"settled":
+            return None
+    raise BadRequest("the kind of an event is unknown", field="kind")
+
+
+def read_key(key: str | bytes | None) -> SessionId:
+    """The session whose record or event it is. Raises BadRequest for what is no session's id."""
+    try:
+        return SessionId(key if isinstance(key, str) else (key or b"").decode())
+    except ValueError:
+        raise BadRequest("the key must be a session's id", field="key") from None
+
+
+def encode_settled(settled: Sequence[Settled]) -> bytes:
+    """Many sessions' news as one value."""
+    return _encoder.encode([(str(one.session_id), one.epoch, one.audio_bytes, one.records) for one in settled])
+
+
+def decode_settled(data: bytes) -> list[Settled]:
+    """What `encode_settled` wrote. Raises BadRequest for anything else."""
+    try:
+        return [Settled(SessionId(name), LeaseEpoch(epoch), *at) for name, epoch, *at in _decoder.decode(data)]
+    except (msgspec.MsgspecError, ValueError):
+        raise BadRequest("the value has fields that are not of its kind", field="value") from None
+
+
+def _read(headers: _Read) -> Mapping[str, str | bytes | None]:
+    found = dict(headers or ())
+    if found.get("v") != VERSION:
+        raise BadRequest(f"the version of an envelope must be {VERSION.decode()}", field="version")
+    return found
+
+
+def _number(headers: Mapping[str, str | bytes | None], name: str) -> int:
+    text = headers.get(name)
+    if not isinstance(text, bytes) or not text.isdigit() or len(text) > _MAX_NUMBER_DIGITS:
+        raise BadRequest(_NUMBER_RULE, field=name)
+    return int(text)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[tuple[str, int, int, int]])

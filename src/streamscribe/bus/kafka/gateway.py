@@ -1,0 +1,275 @@
+"""The gateway's end of Kafka's log: publishes records, and reads the one partition of results that is its own."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from streamscribe.bus.backlog import Backlog, audio_bytes
+from streamscribe.bus.kafka import config, topics
+from streamscribe.bus.kafka.dead_letter import DeadLetters
+from streamscribe.bus.kafka.envelope import (
+    Settled,
+    decode_settled,
+    read_event_headers,
+    record_headers,
+)
+from streamscribe.bus.kafka.reader import Reader
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.bus.kafka.topics import Topics
+from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, StreamScribeError
+from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.records import Checkpointed, Emitted, Failed, Finished, Record, SessionAbandoned, SessionOpened
+from streamscribe.ports import EventHandler
+from streamscribe.settings import KafkaSettings, SettingsError
+from streamscribe.wire.bus_records import decode_event, encode_record
+
+Waiter = asyncio.Future[None]
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One session's ledger; what waits for room is bounded by its publishers, who wait with it."""
+
+    backlog: Backlog
+    trace_id: str
+    published_bytes: int = 0
+    published_records: int = 0
+    settled_bytes: int = 0
+    settled_records: int = 0
+    epoch: LeaseEpoch | None = None
+    error: StreamScribeError | None = None
+    waiting: deque[tuple[Record, Waiter]] = field(default_factory=deque)
+
+    def settle(self, settled: Settled) -> None:
+        """A worker that hears audio again settles it again: only what goes further counts."""
+        self.settled_bytes = max(self.settled_bytes, min(settled.audio_bytes, self.published_bytes))
+        self.settled_records = max(self.settled_records, min(settled.records, self.published_records))
+        self.backlog.unsettled_bytes = self.published_bytes - self.settled_bytes
+        self.backlog.unsettled_records = self.published_records - self.settled_records
+
+    def free(self, error: StreamScribeError | None = None) -> None:
+        """Frees all publishers; their records are dropped."""
+        while self.waiting:
+            _, waiter = self.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None) if error is None else waiter.set_exception(error)
+
+
+class KafkaGatewayBus:
+    """`ports.GatewayBus` over Kafka. A completed `publish` means: all in-sync replicas have the record.
+
+    While the brokers are away, `publish` waits, which bounds what is under way by the backlog of each session; it goes
+    on by itself. A record that was not taken for `kafka.delivery_timeout_s` fails its session: BusUnavailable for it
+    and for all that its session publishes after it. Events of an epoch older than a session's newest are dropped and
+    counted in `fenced`. Not thread-safe.
+    """
+
+    durability = "log"
+
+    def __init__(self, kafka: KafkaSettings, max_backlog_s: float, max_message_bytes: int, reply_to: int) -> None:
+        """`reply_to` is the partition of results that this gateway reads, and no other gateway.
+
+        Raises SettingsError for settings that cannot work. Call `start` before anything else.
+        """
+        if not 0 <= reply_to < kafka.result_partitions:
+            raise SettingsError(
+                f"setting kafka.result_partitions: {kafka.result_partitions} have no number {reply_to} for this gateway"
+            )
+        self._kafka = kafka
+        self._max_message_bytes = max_message_bytes
+        self._max_backlog_s = max_backlog_s
+        self._reply_to = reply_to
+        self._topics = Topics.of(kafka)
+        self._lanes: dict[SessionId, _Lane] = {}
+        self._handler: EventHandler | None = None
+        self._sender: Sender | None = None
+        self._reader: Reader | None = None
+        self._dead_letters: DeadLetters | None = None
+        self._closed = False
+        self.fenced = 0
+        """Events that were dropped because another worker has the session."""
+
+    async def start(self) -> None:
+        """Connects. Raises BusUnavailable where no broker answers, SettingsError where the topics are not as set."""
+        await asyncio.to_thread(topics.check, self._kafka)
+        self._sender = Sender(config.producer(self._kafka, self._max_message_bytes, patient=False))
+        self._sender.on_room = self._drain_all
+        self._dead_letters = DeadLetters(self._sender, self._topics.dead_letter)
+        consumer = await asyncio.to_thread(self._assigned)
+        self._reader = Reader(consumer, self._take)
+        self._reader.start()
+
+    @property
+    def dead_letters(self) -> int:
+        """Results that could not be read."""
+        return 0 if self._dead_letters is None else self._dead_letters.count
+
+    async def failed(self) -> BusUnavailable:
+        """Returns when the results cannot be read any more; only a new start helps."""
+        return await asyncio.shield(self._started(self._reader).failed)
+
+    async def check(self) -> None:
+        """Returns when the brokers answer; raises BusUnavailable."""
+        await asyncio.to_thread(topics.check, self._kafka)
+
+    def room(self, session_id: SessionId, size_bytes: int) -> bool:
+        """Whether `publish` of so much audio would wait for nothing but the brokers' answer."""
+        lane = self._lanes.get(session_id)
+        return lane is None or self._has_room(lane, size_bytes)
+
+    async def publish(self, record: Record) -> None:
+        """Returns when the record is in the log; in turn within its session. See the class for errors."""
+        if self._closed:
+            raise Draining
+        lane = self._lane(record)
+        if lane is None:
+            return
+        done: Waiter = asyncio.get_running_loop().create_future()
+        if isinstance(record, SessionAbandoned):
+            self._forget(record.session_id)
+            self._send(lane, record, done)
+        elif lane.error is not None:
+            raise lane.error
+        elif self._has_room(lane, audio_bytes(record)):
+            self._send(lane, record, done)
+        else:
+            lane.waiting.append((record, done))
+        await done
+
+    def attach_gateway(self, handler: EventHandler) -> None:
+        """Gives `handler` each event of this gateway's sessions from now on."""
+        self._handler = handler
+
+    async def close(self) -> None:
+        """Stops delivery; publishers that wait for room get Draining, what was sent has some seconds to arrive."""
+        if self._closed:
+            return
+        self._closed = True
+        for lane in self._lanes.values():
+            lane.free(Draining())
+        if self._reader is not None:
+            await self._reader.stop()
+        if self._sender is not None:
+            await self._sender.close()
+        self._lanes.clear()
+
+    def check_integrity(self) -> None:
+        """Published = settled + unsettled, and nothing waits that would fit."""
+        for lane in self._lanes.values():
+            lane.backlog.check_integrity()
+
+    def _assigned(self) -> Consumer:
+        """A consumer at the end of our partition: what was told before was told to a gateway that is gone."""
+        properties = config.consumer(self._kafka, topics.RESULTS_GROUP, self._max_message_bytes)
+        consumer: Consumer = config.made(Consumer, properties)
+        ours = TopicPartition(self._topics.results, self._reply_to)
+        try:
+            _, ours.offset = consumer.get_watermark_offsets(ours, timeout=topics.PATIENCE_S)
+        except KafkaException as error:
+            raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
+        consumer.assign([ours])
+        return consumer
+
+    def _has_room(self, lane: _Lane, size_bytes: int) -> bool:
+        return not lane.waiting and lane.backlog.fits(size_bytes) and self._started(self._sender).room
+
+    def _lane(self, record: Record) -> _Lane | None:
+        lane = self._lanes.get(record.session_id)
+        if lane is None and isinstance(record, SessionOpened):
+            backlog = Backlog(self._max_backlog_s, record.options.audio.bytes_per_second)
+            lane = self._lanes[record.session_id] = _Lane(backlog, record.trace_id)
+        return lane
+
+    def _send(self, lane: _Lane, record: Record, done: Waiter) -> None:
+        headers = record_headers(self._reply_to, lane.published_bytes, lane.trace_id)
+        size = audio_bytes(record)
+
+        def delivered(error: StreamScribeError | None) -> None:
+            if error is not None:
+                self._fail(lane, error)
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        try:
+            self._started(self._sender).send(
+                self._topics.audio, encode_record(record), headers, delivered, key=record.session_id
+            )
+        except StreamScribeError as error:
+            delivered(error)
+            return
+        lane.published_bytes += size
+        lane.published_records += 1
+        lane.backlog.add(size)
+
+    def _fail(self, lane: _Lane, error: StreamScribeError) -> None:
+        """A record is missing in the log: nothing after it is of use."""
+        lane.error = lane.error or error
+        lane.free(lane.error)
+
+    def _drain(self, lane: _Lane) -> None:
+        sender = self._started(self._sender)
+        while lane.waiting and sender.room and lane.backlog.fits(audio_bytes(lane.waiting[0][0])):
+            self._send(lane, *lane.waiting.popleft())
+
+    def _drain_all(self) -> None:
+        for lane in self._lanes.values():
+            self._drain(lane)
+
+    def _forget(self, session_id: SessionId) -> None:
+        lane = self._lanes.pop(session_id, None)
+        if lane is not None:
+            lane.free()
+
+    def _take(self, batch: list[Message]) -> None:
+        for message in batch:
+            try:
+                epoch = read_event_headers(message.headers())
+                value = message.value() or b""
+                if epoch is None:
+                    for settled in decode_settled(value):
+                        self._settle(settled)
+                else:
+                    self._deliver(decode_event(value), epoch)
+            except BadRequest as error:
+                self._started(self._dead_letters).bury(message, error)
+
+    def _settle(self, settled: Settled) -> None:
+        lane = self._current(settled.session_id, settled.epoch)
+        if lane is not None:
+            lane.settle(settled)
+            self._drain(lane)
+
+    def _deliver(self, event: Emitted, epoch: LeaseEpoch) -> None:
+        if self._current(event.session_id, epoch) is None or isinstance(event, Checkpointed) or self._closed:
+            return
+        if isinstance(event, (Finished, Failed)):
+            self._forget(event.session_id)
+        if self._handler is None:
+            return
+        try:
+            self._handler(event)
+        except Exception as error:  # noqa: BLE001 - the gateway's edge: its defect may not end the reading for all
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a gateway failed to take an event", "exception": error}
+            )
+
+    def _current(self, session_id: SessionId, epoch: LeaseEpoch) -> _Lane | None:
+        """The session's lane, if its newest owner speaks."""
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            return None
+        if lane.epoch is not None and epoch < lane.epoch:
+            self.fenced += 1
+            return None
+        lane.epoch = epoch
+        return lane
+
+    @staticmethod
+    def _started(part: _T | None) -> _T:
+        if part is None:
+            raise BusUnavailable("the bus is not started")
+        return part

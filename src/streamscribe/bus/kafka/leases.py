@@ -1,0 +1,106 @@
+"""What a worker's end of the log asks of the session store, again and again until it is done."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from streamscribe.bus.kafka.owned import Owned
+from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.errors import LeaseLost, StoreUnavailable
+from streamscribe.core.records import SessionOpened
+from streamscribe.ports import SessionStore
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+"""Between two tries at a store that is away."""
+
+RELEASE_S = 1.0
+"""For letting all leases of a partition go; whoever comes next waits for those that are left to end."""
+
+_MARGIN_S = 0.01
+
+
+class Leases:
+    """Leases of sessions, claimed, kept and given back in the name of `owner`.
+
+    While the store is away everything is tried again, and sessions that are live go on: their partition is ours as long
+    as the group says so, and the gateways drop what an older epoch tells.
+    """
+
+    def __init__(self, store: SessionStore, owner: str) -> None:
+        self._store = store
+        self._owner = owner
+
+    async def claim(self, session: Owned) -> SessionOpened | None:
+        """Takes the session's lease, once nobody else's is in force, and gives what the store knows of it.
+
+        Gives up, with None, when the session is over.
+        """
+        pause_s = FIRST_PAUSE_S
+        while not session.over:
+            try:
+                session.hold(await self._store.claim(session.session_id, self._owner))
+                return await self._store.load(session.session_id)
+            except LeaseLost as held:
+                await asyncio.sleep((held.retry_after_s or 0.0) + _MARGIN_S)
+            except StoreUnavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return None
+
+    async def renew(self, sessions: Sequence[Owned]) -> list[Owned]:
+        """Renews their leases, and claims again what ended while nobody could; gives those that are lost."""
+        leases = [session.lease for session in sessions if session.lease is not None]
+        try:
+            renewed = await self._store.renew(leases)
+        except StoreUnavailable:
+            return []
+        lost = []
+        for session, lease in zip(sessions, renewed, strict=True):
+            if lease is not None:
+                session.hold(lease)
+            elif not await self._claimed_again(session):
+                lost.append(session)
+        return lost
+
+    async def save(self, session: Owned, checkpoint: Checkpoint | None) -> bool:
+        """Saves the checkpoint, and what opened the session with the first one; False where another has the session."""
+        opened = None if session.opened_saved else session.opened
+        while session.lease is not None and not session.over:
+            try:
+                await self._store.save(session.lease, opened=opened, checkpoint=checkpoint)
+            except StoreUnavailable:
+                await asyncio.sleep(LONGEST_PAUSE_S / 2)
+            except LeaseLost:
+                if not await self._claimed_again(session):
+                    return False
+            else:
+                session.opened_saved = True
+                return True
+        return True
+
+    async def forget(self, session: Owned) -> None:
+        """The session is over. A store that is away forgets it by itself, later."""
+        if session.lease is not None:
+            with suppress(LeaseLost, StoreUnavailable):
+                await self._store.forget(session.lease)
+
+    async def release(self, sessions: Sequence[Owned]) -> None:
+        """Gives leases back, so that the next owner need not wait for their end."""
+
+        async def one(session: Owned) -> None:
+            if session.lease is not None:
+                with suppress(StoreUnavailable):
+                    await self._store.release(session.lease)
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RELEASE_S):
+                await asyncio.gather(*(one(session) for session in sessions))
+
+    async def _claimed_again(self, session: Owned) -> bool:
+        try:
+            session.hold(await self._store.claim(session.session_id, self._owner))
+        except LeaseLost:
+            return False
+        except StoreUnavailable:
+            pass
+        return True

@@ -1,0 +1,135 @@
+"""A worker in its group: whose partitions come and go, are paused and committed, all in the consumer's own thread."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from streamscribe.bus.kafka import config
+from streamscribe.bus.kafka.reader import Reader
+
+GIVE_UP_S = 2.0
+"""How long a rebalance waits for the loop to let sessions go. A loop that stands still holds up no other worker."""
+
+GiveUp = Callable[[Collection[int]], Awaitable[dict[int, int]]]
+"""Lets the sessions of partitions go, on the loop, and gives the offset at which another goes on with each."""
+
+
+class Membership:
+    """The consumer of a worker. What the loop asks for (`pause`, `resume`, `commit`) is done at the next turn.
+
+    A partition begins at its committed offset. Before one is given to another worker, `give_up` is waited for and the
+    offsets that it gives are committed; where it was lost already, `lost` is told, and nothing is committed.
+    """
+
+    def __init__(
+        self,
+        properties: dict[str, Any],
+        topic: str,
+        *,
+        take: Callable[[list[Message]], None],
+        assigned: Callable[[Collection[int]], None],
+        give_up: GiveUp,
+        lost: Callable[[Collection[int]], None],
+    ) -> None:
+        """Raises SettingsError for properties that librdkafka refuses."""
+        self._loop = asyncio.get_running_loop()
+        self._topic = topic
+        self._assigned, self._give_up, self._lost = assigned, give_up, lost
+        self._consumer: Consumer = config.made(Consumer, properties | {"on_commit": self._committed_or_not})
+        self._reader = Reader(self._consumer, take, self._turn)
+        self.failed = self._reader.failed
+        self._lock = threading.Lock()
+        self._wanted_paused: set[int] = set()
+        self._wanted_offsets: dict[int, int] = {}
+        self._owned: set[int] = set()  # the rest is the thread's
+        self._paused: set[int] = set()
+        self._committed: dict[int, int] = {}
+
+    def join(self) -> None:
+        """Joins the group."""
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+        self._reader.start()
+
+    async def leave(self) -> None:
+        """Gives everything up and leaves the group."""
+        await self._reader.stop()
+
+    def pause(self, partition: int) -> None:
+        """Reads no more of it for now; what was read already still comes."""
+        with self._lock:
+            self._wanted_paused.add(partition)
+
+    def resume(self, partition: int) -> None:
+        """Reads it again."""
+        with self._lock:
+            self._wanted_paused.discard(partition)
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        """Commits where another worker would go on."""
+        with self._lock:
+            self._wanted_offsets.update(offsets)
+
+    def _turn(self) -> None:
+        with self._lock:
+            paused = self._wanted_paused & self._owned
+            offsets = {part: at for part, at in self._wanted_offsets.items() if part in self._owned}
+            self._wanted_offsets.clear()
+        if paused != self._paused:
+            self._consumer.pause(self._parts(paused - self._paused))
+            self._consumer.resume(self._parts(self._paused - paused))
+            self._paused = paused
+        moved = {part: at for part, at in offsets.items() if self._committed.get(part) != at}
+        if moved:
+            self._committed.update(moved)
+            with suppress(KafkaException):  # tried again with the next
+                self._consumer.commit(offsets=self._with_offsets(moved), asynchronous=True)
+
+    def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        numbers = [part.partition for part in parts]
+        self._owned.update(numbers)
+        self._reader.on_loop(self._assigned, numbers)
+        consumer.incremental_assign(parts)
+
+    def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        numbers = [part.partition for part in parts]
+        asked = asyncio.run_coroutine_threadsafe(self._asked(numbers), self._loop)
+        with suppress(TimeoutError, KafkaException):  # then another hears a little more of it again
+            if offsets := asked.result(GIVE_UP_S):
+                consumer.commit(offsets=self._with_offsets(offsets), asynchronous=False)
+        self._disown(numbers)
+        consumer.incremental_unassign(parts)
+
+    def _on_lost(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
+        numbers = [part.partition for part in parts]
+        self._reader.on_loop(self._lost, numbers)
+        self._disown(numbers)
+        consumer.incremental_unassign(parts)
+
+    async def _asked(self, numbers: Collection[int]) -> dict[int, int]:
+        return await self._give_up(numbers)
+
+    def _disown(self, numbers: Collection[int]) -> None:
+        self._owned.difference_update(numbers)
+        self._paused.difference_update(numbers)
+        for number in numbers:
+            self._committed.pop(number, None)
+        with self._lock:
+            self._wanted_paused.difference_update(numbers)
+
+    def _committed_or_not(self, error: object, parts: list[TopicPartition]) -> None:
+        """In the thread: what was refused is asked for again when it moves."""
+        for part in parts:
+            if error is not None or part.error is not None:
+                self._committed.pop(part.partition, None)
+
+    def _parts(self, numbers: set[int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number) for number in numbers]
+
+    def _with_offsets(self, offsets: dict[int, int]) -> list[TopicPartition]:
+        return [TopicPartition(self._topic, number, at) for number, at in offsets.items()]

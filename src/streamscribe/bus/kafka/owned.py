@@ -1,0 +1,77 @@
+"""A session at the worker's end: what has come of it, what was told of it, and what the store knows."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from streamscribe.bus.kafka.envelope import Settled
+from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
+from streamscribe.core.integrity import ensure
+from streamscribe.core.lease import Lease
+from streamscribe.core.records import Record, SessionOpened
+
+_MAX_CHECKPOINTS = 16
+"""That wait until what was told before them is in the log: about as many seconds."""
+
+_NO_TRACE = TraceId("unknown")
+
+
+@dataclass(slots=True, eq=False)
+class Owned:
+    """Begins when its first record comes, is `live` once the store gave its lease, and `over` when it is let go.
+
+    `waiting` has what comes until it is live, bounded by what its partition may leave unsettled. A session that is
+    `ended` is over for everybody, not only here.
+    """
+
+    session_id: SessionId
+    partition: int
+    reply_to: int
+    waiting: deque[Record] = field(default_factory=deque)
+    lease: Lease | None = None
+    epoch: LeaseEpoch | None = None
+    opened: SessionOpened | None = None
+    opened_saved: bool = False
+    saving: bool = False
+    live: bool = False
+    over: bool = False
+    ended: bool = False
+    next_index: int = 0
+    come_bytes: int = 0
+    unsettled_bytes: int = 0
+    unsettled_records: int = 0
+    told: int = 0
+    delivered: int = 0
+    last_told: int | None = None
+    checkpoints: deque[tuple[int, Checkpoint]] = field(default_factory=lambda: deque(maxlen=_MAX_CHECKPOINTS))
+
+    @property
+    def trace_id(self) -> TraceId:
+        """Of the session, as far as it is known."""
+        return self.opened.trace_id if self.opened is not None else _NO_TRACE
+
+    def hold(self, lease: Lease) -> None:
+        """Has the lease now. For the gateway an epoch never goes back, even if the store has lost its memory."""
+        self.lease = lease
+        self.epoch = lease.epoch if self.epoch is None else max(self.epoch, lease.epoch)
+
+    def settled(self) -> Settled | None:
+        """How far it is processed; None before the store gave an epoch."""
+        if self.epoch is None:
+            return None
+        audio_bytes = max(0, self.come_bytes - self.unsettled_bytes)
+        return Settled(self.session_id, self.epoch, audio_bytes, max(0, self.next_index - self.unsettled_records))
+
+    def durable_checkpoint(self) -> Checkpoint | None:
+        """Takes the newest checkpoint before which all that was told is in the log; older ones are dropped."""
+        newest = None
+        while self.checkpoints and self.checkpoints[0][0] <= self.delivered:
+            _, newest = self.checkpoints.popleft()
+        return newest
+
+    def check_integrity(self) -> None:
+        """Nothing is in the log that was not told, and nothing settled that did not come."""
+        ensure(self.delivered <= self.told, "delivered <= told")
+        ensure(self.unsettled_bytes >= 0 and self.unsettled_records >= 0, "settled <= come")
+        ensure(not self.live or self.lease is not None, "who is live has a lease")
+        ensure(not (self.live and self.waiting), "nothing waits once it is live")

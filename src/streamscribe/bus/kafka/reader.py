@@ -1,0 +1,100 @@
+"""A consumer's thread: it polls, and hands batches over to the loop, of which few are under way at a time."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from streamscribe.bus.kafka import config
+from streamscribe.core.errors import BusUnavailable
+
+MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
+"""What is handed over at once."""
+
+_MAX_BATCHES = 2
+_POLL_S = 0.05
+
+
+class Reader:
+    """Polls `consumer` until it is stopped, and closes it.
+
+    `take` gets each batch on the loop. `turn` is called in the thread between two polls: whoever wants something done
+    to the consumer does it there, for librdkafka's calls may block. While the loop stands still, nothing is polled: so
+    the group's `max.poll.interval.ms` watches over the loop. `failed` is set when the thread ends by an error.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        take: Callable[[list[Message]], None],
+        turn: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[BusUnavailable] = self._loop.create_future()
+        self._consumer = consumer
+        self._take = take
+        self._turn = turn
+        self._permits = threading.Semaphore(_MAX_BATCHES)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="kafka-consumer", daemon=True)
+
+    def start(self) -> None:
+        """Begins to poll."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Ends the polling and closes the consumer, which leaves its group; what is revoked is asked of the loop."""
+        self._stopping = True
+        await asyncio.to_thread(self._thread.join)
+
+    def on_loop(self, function: Callable[..., None], *args: Any) -> None:
+        """In the thread: calls a function on the loop, after the batches that were handed over."""
+        with suppress(RuntimeError):  # the loop is closed: the process ends
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+                batch = self._polled()
+                if batch and self._permit():
+                    self.on_loop(self._hand_over, batch)
+            self._consumer.close()
+        except (KafkaException, RuntimeError) as error:
+            self.on_loop(self._fail, BusUnavailable(f"the log cannot be read: {config.explain(error)}"))
+
+    def _polled(self) -> list[Message]:
+        batch: list[Message] = []
+        size = 0
+        message = self._consumer.poll(_POLL_S)
+        while message is not None:
+            error = message.error()
+            if error is None:
+                batch.append(message)
+                size += len(message)
+            elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise KafkaException(error)
+            if len(batch) == MAX_BATCH_RECORDS or size >= MAX_BATCH_BYTES:
+                break
+            message = self._consumer.poll(0)
+        return batch
+
+    def _permit(self) -> bool:
+        """Waits until the loop has taken enough of what it was given; False once stopped."""
+        while not self._stopping:
+            if self._permits.acquire(timeout=_POLL_S):
+                return True
+        return False
+
+    def _hand_over(self, batch: list[Message]) -> None:
+        try:
+            self._take(batch)
+        finally:
+            self._permits.release()
+
+    def _fail(self, error: BusUnavailable) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)

@@ -1,0 +1,103 @@
+"""The producer of one process: librdkafka's, with a thread that brings what became of each record back to the loop."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from streamscribe.bus.kafka import config
+from streamscribe.bus.kafka.envelope import Headers
+from streamscribe.core.errors import BusUnavailable, StreamScribeError
+
+Done = Callable[[StreamScribeError | None], None]
+"""Called on the loop: the record is on all replicas, or will not be."""
+
+MAX_UNSENT_BYTES = 2**26
+"""Bytes given to the producer and not delivered, beyond which there is no `room`."""
+
+_POLL_S = 0.1
+_FLUSH_S = 5.0
+
+
+class Sender:
+    """Sends records; those of one partition arrive in the order they were sent, each once.
+
+    For one event loop, not thread-safe. `on_room` is called when there is room again.
+    """
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        """Raises SettingsError for properties that librdkafka refuses."""
+        self.on_room: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
+        self._producer: Producer = config.made(Producer, properties)
+        self._unsent_bytes = 0
+        self._full = False
+        self._reports: deque[tuple[Done, int, KafkaError | None]] = deque()  # at most as many as are in flight
+        self._waking = False
+        self._stopping = False
+        self._thread = threading.Thread(target=self._poll, name="kafka-producer", daemon=True)
+        self._thread.start()
+
+    @property
+    def room(self) -> bool:
+        """Whether more should be sent now: the brokers keep up."""
+        return not self._full
+
+    def send(
+        self, topic: str, value: bytes, headers: Headers, done: Done, *, key: str | None = None, partition: int = -1
+    ) -> None:
+        """Sends one record; `done` is called later, once. Without a `partition` the key decides.
+
+        Raises BusUnavailable where too much waits already, and what `done` would have been told if it is known now.
+        """
+        size = len(value)
+        try:
+            self._producer.produce(
+                topic,
+                value,
+                key,
+                headers=headers,
+                on_delivery=partial(self._report, done, size),
+                partition=partition,
+            )
+        except BufferError:
+            raise BusUnavailable("too many records wait for the log") from None
+        except KafkaException as error:
+            raise config.typed(error.args[0]) from None
+        self._unsent_bytes += size
+        self._full = self._full or self._unsent_bytes >= MAX_UNSENT_BYTES
+
+    async def close(self) -> None:
+        """Waits a few seconds for what was sent; after that nothing is told any more."""
+        await asyncio.to_thread(self._producer.flush, _FLUSH_S)
+        self._drain()
+        self._stopping = True
+        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._producer.purge)
+
+    def _poll(self) -> None:
+        while not self._stopping:
+            self._producer.poll(_POLL_S)
+
+    def _report(self, done: Done, size: int, error: KafkaError | None, _message: object) -> None:
+        """In the thread. One call wakes the loop for all reports that are there when it comes."""
+        self._reports.append((done, size, error))
+        if not self._waking:
+            self._waking = True
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        self._waking = False
+        while self._reports:
+            done, size, error = self._reports.popleft()
+            self._unsent_bytes -= size
+            done(None if error is None else config.typed(error))
+        if self._full and self._unsent_bytes <= MAX_UNSENT_BYTES // 2:
+            self._full = False
+            self.on_room()

@@ -1,0 +1,87 @@
+"""What a worker tells gateways: events as they come, and how far sessions are processed, many in one record."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers
+from streamscribe.bus.kafka.owned import Owned
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.records import Emitted, Failed, Finished, Progress, Recognised
+from streamscribe.wire.bus_records import encode_event
+
+SETTLE_INTERVAL_S = 0.02
+"""News of what was processed waits so long for more of it."""
+
+
+class Teller:
+    """Tells the partition of results that a session's newest record named, under the session's epoch.
+
+    `delivered` is called with each session of which an event is in the log; `failed` when one will not be. While the
+    brokers do not keep up, partials and progress are dropped and counted.
+    """
+
+    def __init__(
+        self,
+        sender: Sender,
+        topic: str,
+        delivered: Callable[[Owned], None],
+        failed: Callable[[StreamScribeError], None],
+    ) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._delivered = delivered
+        self._failed = failed
+        self._news: set[Owned] = set()
+        self.dropped = 0
+
+    def tell(self, session: Owned, event: Emitted) -> None:
+        """Tells an event. Raises BusUnavailable where not even a final can be kept until the log takes it."""
+        assert session.epoch is not None  # noqa: S101 - only who has a lease tells
+        if not self._sender.room and _may_be_dropped(event):
+            self.dropped += 1
+            return
+        session.told += 1
+        if isinstance(event, (Finished, Failed)):
+            session.last_told = session.told
+            session.live = False
+        headers = event_headers(session.epoch, session.trace_id)
+        done = partial(self._done, session)
+        key, reply_to = session.session_id, session.reply_to
+        self._sender.send(self._topic, encode_event(event), headers, done, key=key, partition=reply_to)
+
+    def tell_settled(self, session: Owned) -> None:
+        """Tells soon how far the session is processed."""
+        if not self._news:
+            asyncio.get_running_loop().call_later(SETTLE_INTERVAL_S, self._flush)
+        self._news.add(session)
+
+    def _flush(self) -> None:
+        by_gateway: dict[int, list[Settled]] = {}
+        for session in self._news:
+            settled = session.settled()
+            if settled is not None and not session.over:
+                by_gateway.setdefault(session.reply_to, []).append(settled)
+        self._news.clear()
+        try:
+            for reply_to, settled_here in by_gateway.items():
+                value = encode_settled(settled_here)
+                self._sender.send(self._topic, value, SETTLED_HEADERS, self._told, partition=reply_to)
+        except StreamScribeError as error:
+            self._failed(error)
+
+    def _done(self, session: Owned, error: StreamScribeError | None) -> None:
+        if error is None:
+            session.delivered += 1
+            self._delivered(session)
+        else:
+            self._failed(error)
+
+    def _told(self, error: StreamScribeError | None) -> None:
+        if error is not None:
+            self._failed(error)
+
+
+def _may_be_dropped(event: Emitted) -> bool:
+    return isinstance(event, Progress) or (isinstance(event, Recognised) and not event.result.is_final)

@@ -1,0 +1,151 @@
+"""The topics: their names, how they are made, and whether they are as the settings say."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from streamscribe.bus.kafka import config
+from streamscribe.core.errors import BusUnavailable
+from streamscribe.settings import KafkaSettings, SettingsError
+
+AUDIO_GROUP = "audio-chunks-group"
+RESULTS_GROUP = "asr-results-group"
+
+PATIENCE_S = 10.0
+"""For each answer of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The names."""
+
+    audio: str
+    results: str
+    finalize: str
+    dead_letter: str
+
+    @classmethod
+    def of(cls, kafka: KafkaSettings) -> "Topics":
+        """The names with the settings' prefix."""
+        names = ("audio-chunks", "asr-results", "offline-finalize", "dead-letter")
+        return cls(*(f"{kafka.topic_prefix}{name}" for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as it is now, and whether it was made now."""
+
+    topic: str
+    partitions: int
+    replication: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    topic: str
+    partitions: int
+
+
+def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
+    """Makes the topics that are missing, and checks those that are there; changes none. Blocks.
+
+    Raises SettingsError for a topic with other counts than the settings', or where the cluster cannot hold as many
+    replicas, and BusUnavailable where no broker answers.
+    """
+    admin = config.made(AdminClient, config.client(kafka))
+    found = _described(admin)
+    wanted = _wanted(kafka)
+    missing = [one for one in wanted if one.topic not in found.topics]
+    if missing and len(found.brokers) < kafka.replication:
+        raise SettingsError(
+            f"setting kafka.replication: {kafka.replication} replicas need as many brokers, and the cluster has "
+            f"{len(found.brokers)}; add brokers, or type: --set kafka.replication={len(found.brokers)}"
+        )
+    properties = {
+        "retention.ms": str(int(kafka.retention_s * 1000)),
+        "max.message.bytes": str(max_message_bytes + config.ENVELOPE_BYTES),
+        "min.insync.replicas": str(max(1, kafka.replication - 1)),
+    }
+    made = (
+        admin.create_topics(
+            [
+                NewTopic(
+                    one.topic, num_partitions=one.partitions, replication_factor=kafka.replication, config=properties
+                )
+                for one in missing
+            ],
+            operation_timeout=PATIENCE_S,
+        )
+        if missing
+        else {}
+    )
+    created = {topic for topic, future in made.items() if _was_created(topic, future)}
+    return check(kafka, created=created)
+
+
+def check(kafka: KafkaSettings, *, created: Collection[str] = ()) -> list[TopicState]:
+    """The topics as they are. Blocks; raises as `ensure` does, and SettingsError for a topic that is missing."""
+    found = _described(config.made(AdminClient, config.client(kafka))).topics
+    states = []
+    for one in _wanted(kafka):
+        if one.topic not in found:
+            raise SettingsError(f"topic {one.topic}: the cluster has none; type: streamscribe topics ensure")
+        partitions = found[one.topic].partitions
+        replication = min((len(part.replicas) for part in partitions.values()), default=0)
+        for called, has, asked in (
+            ("partitions", len(partitions), one.partitions),
+            ("replicas", replication, kafka.replication),
+        ):
+            if has != asked:
+                raise SettingsError(
+                    f"topic {one.topic}: it has {has} {called}, and the settings say {asked}; a session's records stay "
+                    "in order only while the counts stay: set them as they are, or use another kafka.topic_prefix"
+                )
+        states.append(TopicState(one.topic, len(partitions), replication, one.topic in created))
+    return states
+
+
+def min_session_timeout_ms(kafka: KafkaSettings) -> int | None:
+    """The least session timeout that the cluster's first broker allows; None where it does not say. Blocks."""
+    admin = config.made(AdminClient, config.client(kafka))
+    broker = min(_described(admin).brokers)
+    asked = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=PATIENCE_S)
+    try:
+        entries = next(iter(asked.values())).result(PATIENCE_S)
+    except (KafkaException, TimeoutError) as error:
+        raise BusUnavailable(f"the brokers' settings cannot be read: {config.explain(error)}") from None
+    entry = entries.get("group.min.session.timeout.ms")
+    return None if entry is None or entry.value is None else int(entry.value)
+
+
+def _wanted(kafka: KafkaSettings) -> list[_Wanted]:
+    topics = Topics.of(kafka)
+    return [
+        _Wanted(topics.audio, kafka.audio_partitions),
+        _Wanted(topics.results, kafka.result_partitions),
+        _Wanted(topics.finalize, kafka.finalize_partitions),
+        _Wanted(topics.dead_letter, 1),
+    ]
+
+
+def _described(admin: AdminClient) -> Any:
+    try:
+        return admin.list_topics(timeout=PATIENCE_S)
+    except KafkaException as error:
+        raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
+
+
+def _was_created(topic: str, future: Any) -> bool:
+    try:
+        future.result(PATIENCE_S)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another was quicker
+            return False
+        raise SettingsError(f"topic {topic}: the cluster did not make it: {config.explain(error)}") from None
+    except TimeoutError:
+        raise BusUnavailable(f"topic {topic}: the cluster did not say in time whether it is made") from None
+    return True
