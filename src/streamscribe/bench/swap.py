@@ -43,7 +43,8 @@ from streamscribe.wire.native_client import StartMessage
 CLIPS = 3
 """Of a stream's script."""
 PAUSE_S = 1.6
-LONG_PAUSE_S = 16.0
+RARE_CLIPS = 1
+RARE_PAUSE_S = 40.0
 """Where no small model streams: twenty who hardly pause are more than a large model on few cores keeps up with."""
 PROMPTS = 12
 BLOCK_S = 0.6
@@ -52,6 +53,7 @@ BETWEEN_S = 3.0
 SETTLE_S = 2.0
 ASK_EVERY_S = 0.1
 SWAP_TIMEOUT_S = 600.0
+ANSWER_TIMEOUT_S = 60.0
 NOTHING_KEPT = ("--set=cache.max_encoder_entries=0", "--set=cache.max_feature_cache_size=0")
 
 
@@ -107,18 +109,19 @@ async def _scripts(settings: ModelSettings, sessions: int, folder: Path) -> tupl
     """What each stream says, and how it is opened: both passes where a model streams, else finals alone."""
     if streaming_id(settings) is not None:
         clips = [one.samples for one in recordings()]
-        return [_script(clips, at, PAUSE_S) for at in range(sessions)], StartMessage()
+        return [_script(clips, at, CLIPS, PAUSE_S) for at in range(sessions)], StartMessage()
     prompts = telephone_prompts(settings.dir.expanduser(), PROMPTS, folder)
     clips = [await read(one.audio) for one in prompts]
-    return [_script(clips, at, LONG_PAUSE_S) for at in range(sessions)], StartMessage(mode=Mode.OFFLINE, language="en")
+    scripts = [_script(clips, at, RARE_CLIPS, RARE_PAUSE_S) for at in range(sessions)]
+    return scripts, StartMessage(mode=Mode.OFFLINE, language="en")
 
 
-def _script(clips: Sequence[Pcm], first: int, pause_s: float) -> bytes:
-    """Some of the clips from the `first` on, with pauses; the first pause is another one in each script."""
+def _script(clips: Sequence[Pcm], first: int, count: int, pause_s: float) -> bytes:
+    """So many clips from the `first` on, with pauses; the first pause is another one in each script."""
     pause = int(pause_s * SAMPLE_RATE)
     before = pause * (first % len(clips) + 1) // (len(clips) + 1)
     parts: list[Pcm] = [np.zeros(before, np.int16)]
-    for at in range(first, first + CLIPS):
+    for at in range(first, first + count):
         parts += [clips[at % len(clips)], np.zeros(pause, np.int16)]
     length = sum(map(len, parts))
     whole = -(-length // int(BLOCK_S * SAMPLE_RATE)) * int(BLOCK_S * SAMPLE_RATE)
@@ -181,8 +184,11 @@ async def _swap(server: RunningServer, versions: Versions, turn: int) -> float:
 
 async def _results(server: RunningServer) -> Counter[str]:
     """What became of swaps, all roles together."""
-    async with httpx.AsyncClient() as http:
-        text = (await http.get(f"{server.address.http}/metrics")).text
+    try:
+        async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
+            text = (await http.get(f"{server.address.http}/metrics")).text
+    except httpx.HTTPError as error:
+        raise ModelUnavailable(f"the server does not answer: {type(error).__name__}") from None
     found = re.findall(r'^streamscribe_model_swaps_total\{.*result="(\w+)".*\} (\S+)$', text, re.MULTILINE)
     results: Counter[str] = Counter()
     for result, count in found:

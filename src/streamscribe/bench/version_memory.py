@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.core.errors import ModelUnavailable
-from streamscribe.models.memory import resident_bytes, trim
+from streamscribe.models.memory import resident_bytes, share_heap, trim
 from streamscribe.models.pool import close_version, start_and_wait
 from streamscribe.models.slot import Version
 from streamscribe.settings import ModelSettings, load
@@ -27,6 +27,7 @@ def version_bytes(config: Path) -> int:
 
 
 def _measure(settings: ModelSettings) -> int:
+    share_heap()
     loader = ModelLoader()
     kept = _warm(loader, settings)
     trim()

@@ -24,6 +24,7 @@ from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.rest.cache import cache_routes
 from streamscribe.gateway.tenant_watch import watch_tenants
+from streamscribe.models.memory import share_heap
 from streamscribe.models.pool import Models
 from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
@@ -63,6 +64,7 @@ class Listening:
 async def platform(settings: Settings) -> AsyncIterator[Platform]:
     """A running platform; models load before it is given and warm up while it is in use (`models.ready`)."""
     check_context(settings)
+    share_heap()
     metrics = Metrics()
     load = LoadControl(settings.limits, metrics.session_shed)
     caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=settings.gateway.tenants_file is None)
