@@ -136,3 +136,10 @@ def test_a_text_that_has_its_last_mark_gets_no_other():
         sentences = Sentences(text)
         sentences.take(["_"] * len(sentences.window()))
         assert sentences.marks() == ()
+
+
+def test_marks_are_kept_under_the_libraries_that_compute_them(offline):
+    import numpy as np
+    import onnxruntime
+
+    assert {onnxruntime.__version__, np.__version__} <= set(offline.identity)

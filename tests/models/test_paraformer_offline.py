@@ -276,3 +276,11 @@ def test_seven_frames_are_stacked_every_sixth_and_the_ends_repeated():
         places = [[6 * row + offset - 3 for offset in range(7)] for row in range(-(-count // 6))]
         assert low_frame_rate(frames).tolist() == np.clip(places, 0, count - 1).tolist()
     assert low_frame_rate(np.empty((0, 80), np.float32)).shape == (0, 560)
+
+
+def test_texts_are_kept_under_the_libraries_that_compute_features_too(paraformer):
+    import onnxruntime
+
+    from streamscribe.models.lfr import FRONT_END
+
+    assert {onnxruntime.__version__, np.__version__, *FRONT_END} <= set(paraformer.identity)

@@ -118,3 +118,11 @@ def test_pieces_become_words_with_the_marks_behind_them(pieces, text, words):
     tokens = [Token(piece, 10 * index, 10 * index + 10, 0.5) for index, piece in enumerate(pieces.split())]
     assert text_of([token.text for token in tokens]) == text
     assert [word.text for word in words_of(tokens)] == words.split()
+
+
+def test_texts_are_kept_under_the_libraries_that_compute_features_too(sense_voice):
+    import onnxruntime
+
+    from streamscribe.models.lfr import FRONT_END
+
+    assert {onnxruntime.__version__, np.__version__, *FRONT_END} <= set(sense_voice.identity)

@@ -1,6 +1,7 @@
 """FunASR's features of whole segments: seven frames stacked every sixth ("low frame rate"), normalised."""
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,17 @@ import numpy.typing as npt
 
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
-from streamscribe.models.ports import Frames, SegmentRequest
+from streamscribe.models.ports import Frames, Identity, SegmentRequest
 
 Rows = npt.NDArray[np.float32]
 """Features of 60 ms each, shape (rows, 560)."""
 
 STACKED = 7
 STRIDE = 6
+
+FRONT_END: Identity = ("fbank-lfr", 1, MELS, STACKED, STRIDE, np.__version__, version("kaldi-native-fbank"))
+"""What rows depend on besides the audio and the model's normalisation: Kaldi's filter bank, seven frames stacked every
+sixth, and the libraries that compute it."""
 
 _ASSUMED = {
     "fs": 16_000, "window": "hamming", "n_mels": MELS, "frame_length": 25, "frame_shift": 10, "lfr_m": STACKED,

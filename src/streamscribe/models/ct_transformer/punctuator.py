@@ -43,7 +43,7 @@ class OnnxPunctuator:
     @property
     def identity(self) -> Identity:
         """FunASR's CT-Transformer in ONNX Runtime; the graph and its arithmetic are the weights'."""
-        return ("ct-transformer", 1, onnxruntime.__version__, "cpu")
+        return ("ct-transformer", 1, onnxruntime.__version__, np.__version__, "cpu")
 
     def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
         """The marks of each text, in order; equal texts get equal marks whatever the batch.

@@ -14,7 +14,7 @@ import yaml
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, BadRequest
 from streamscribe.core.tokens import Token, join
-from streamscribe.models.lfr import Rows, SegmentFrontend, padded
+from streamscribe.models.lfr import FRONT_END, Rows, SegmentFrontend, padded
 from streamscribe.models.onnx_session import open_session, read_graph
 from streamscribe.models.paraformer.exact_batch import WEIGHT, make_batches_exact
 from streamscribe.models.paraformer.hotwords import HotwordCompiler, HotwordEmbedder
@@ -65,7 +65,7 @@ class OnnxParaformer:
     @property
     def identity(self) -> Identity:
         """FunASR's Paraformer in ONNX Runtime; the graph and its arithmetic are the weights'."""
-        return ("paraformer", 1, onnxruntime.__version__, "cpu")
+        return ("paraformer", 1, onnxruntime.__version__, "cpu", *FRONT_END)
 
     @property
     def deterministic(self) -> bool:

@@ -14,7 +14,7 @@ import yaml
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, BadRequest
 from streamscribe.core.tokens import Token
-from streamscribe.models.lfr import STRIDE, SegmentFrontend, padded
+from streamscribe.models.lfr import FRONT_END, STRIDE, SegmentFrontend, padded
 from streamscribe.models.onnx_session import open_session, read_graph
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Hypothesis, Identity, SegmentRequest
 from streamscribe.models.sense_voice.pieces import tag_of, text_of, words_of
@@ -56,7 +56,7 @@ class OnnxSenseVoice:
     @property
     def identity(self) -> Identity:
         """FunASR's SenseVoice in ONNX Runtime; the graph and its arithmetic are the weights'."""
-        return ("sense-voice", 1, onnxruntime.__version__, "cpu")
+        return ("sense-voice", 1, onnxruntime.__version__, "cpu", *FRONT_END)
 
     @property
     def deterministic(self) -> bool:
