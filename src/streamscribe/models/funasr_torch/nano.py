@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Hashable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
 from streamscribe.models.funasr_torch.device import open_device
+from streamscribe.models.funasr_torch.nano_identity import decoder_identity, encoder_identity
 from streamscribe.models.funasr_torch.nano_modules import NanoModules, load_nano
 from streamscribe.models.funasr_torch.nano_prompt import dialogue, language_name, plain_text, token_limit
 from streamscribe.models.funasr_torch.watch import Watch
-from streamscribe.models.lfr import STACKED, STRIDE, Rows, low_frame_rate, padded
+from streamscribe.models.lfr import FRONT_END, STACKED, STRIDE, Rows, low_frame_rate, padded
 from streamscribe.models.ports import (
     DecodeRequest,
     Embedding,
@@ -59,6 +59,8 @@ class FunAsrNano:
         self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None
         """The encoder's own, so that it runs beside the language model. Its rows leave the device before it is left."""
         self._local = _Local()
+        self._encoder_identity = encoder_identity(self._parts, self._device)
+        self._decoder_identity = decoder_identity(self._parts, self._device)
         with torch.inference_mode():
             self._check_parity()
 
@@ -79,20 +81,17 @@ class FunAsrNano:
     @property
     def front_end(self) -> Identity:
         """Kaldi's filter bank, seven frames stacked every sixth."""
-        return ("fbank-lfr", 1, MELS, STACKED, STRIDE, version("kaldi-native-fbank"))
+        return FRONT_END
 
     @property
     def encoder_identity(self) -> Identity:
-        """Fun-ASR-Nano's encoder and adaptor in FunASR's code, on this device, in float32."""
-        libraries = (torch.__version__, version("funasr"))
-        return ("fun-asr-nano", 1, *libraries, self._device.type, "float32", self._parts.halvings, *self.front_end)
+        """That of the encoder and the adaptor on this device."""
+        return self._encoder_identity
 
     @property
     def decoder_identity(self) -> Identity:
-        """The language model in transformers' code, its arithmetic and device; greedy decoding."""
-        libraries = (torch.__version__, version("transformers"))
-        dtype = str(self._parts.language_model.dtype)
-        return ("fun-asr-nano", 1, *libraries, self._device.type, dtype)
+        """That of the language model on this device."""
+        return self._decoder_identity
 
     @property
     def width(self) -> int:
