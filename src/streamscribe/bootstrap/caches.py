@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,7 +163,7 @@ def _say(level: str, turn: Turn) -> None:
 def _check_folders(settings: CacheSettings) -> None:
     """Raises SettingsError where two levels would have one folder: each would count and evict the other's files."""
     features, texts = settings.feature_cache_dir, settings.transcript_dir
-    if features and texts and features.expanduser().resolve() == texts.expanduser().resolve():
+    if features and texts and realpath(features.expanduser()) == realpath(texts.expanduser()):
         raise SettingsError(f"setting cache.transcript_dir: {texts} is cache.feature_cache_dir too; give it its own")
 
 

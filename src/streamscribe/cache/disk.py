@@ -1,5 +1,6 @@
 """Blobs in a folder: one sealed file each, named by its key."""
 
+import errno
 import os
 import re
 import tempfile
@@ -59,7 +60,10 @@ class DiskBlobs:
         self._clock = clock
         self._lock = Lock()
         self._damaged = self._failures = 0
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         self._take_stock()
 
     def get(self, key: CacheKey) -> Blob | None:

@@ -6,14 +6,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamscribe.core.cachekey import MIN_SECRET_BYTES
+from streamscribe.files import read_small
 from streamscribe.settings import CacheSettings, SettingsError
+
+MAX_FILE_BYTES = 4096
 
 
 def cache_secret(settings: CacheSettings) -> bytes:
     """A random secret that ends with the process, or that of `secret_file` where something outlives the process.
 
     The file is made where there is none, readable by its owner only. Raises SettingsError for one that others may
-    read, that holds too little, or that cannot be read or made.
+    read, that holds too little or more than `MAX_FILE_BYTES`, or that cannot be read or made.
     """
     if not settings.outlives_the_process:
         return secrets.token_bytes(32)
@@ -27,10 +30,7 @@ def cache_secret(settings: CacheSettings) -> bytes:
 
 
 def _read(file: Path) -> bytes:
-    with file.open("rb") as opened:
-        if os.fstat(opened.fileno()).st_mode & 0o077:
-            raise SettingsError(f"setting cache.secret_file: {file} must be readable by its owner only (chmod 600)")
-        secret = opened.read().strip()
+    secret = read_small(file, MAX_FILE_BYTES, private=True).strip()
     if len(secret) < 2 * MIN_SECRET_BYTES:
         raise SettingsError(
             f"setting cache.secret_file: {file} must hold at least {2 * MIN_SECRET_BYTES} random characters"

@@ -6,11 +6,13 @@ import os
 import secrets
 from pathlib import Path
 
+from streamscribe.files import read_small
 from streamscribe.settings import SettingsError
 
 PREFIX = "ss"
 PEPPER_VARIABLE = "STREAMSCRIBE_PEPPER"
 MIN_PEPPER_CHARS = 32
+MAX_PEPPER_FILE_BYTES = 4096
 
 
 class KeyFileError(SettingsError):
@@ -46,10 +48,9 @@ def read_pepper(tenants_file: Path) -> bytes:
     path = pepper_path(tenants_file)
     if not pepper:
         try:
-            with path.open() as file:
-                if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise KeyFileError(f"{path} must be readable by its owner only (chmod 600)")
-                pepper = file.read().strip()
+            pepper = read_small(path, MAX_PEPPER_FILE_BYTES, private=True).decode().strip()
+        except UnicodeDecodeError:
+            raise KeyFileError(f"{path}: is no text; restore it, or set {PEPPER_VARIABLE}") from None
         except OSError as error:
             raise KeyFileError(f"{path}: {error.strerror}; restore it, or set {PEPPER_VARIABLE}") from None
     if len(pepper) < MIN_PEPPER_CHARS:

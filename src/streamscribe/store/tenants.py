@@ -22,6 +22,7 @@ from streamscribe.core.rules import (
     RuleKind,
     TextPolicy,
 )
+from streamscribe.files import read_small
 from streamscribe.ports import Tenant
 from streamscribe.store.keys import KeyFileError, mac_of, read_pepper, split_key
 
@@ -106,14 +107,21 @@ class TenantsFile(BaseModel):
 
 def read_tenants(path: Path) -> TenantsFile:
     """Reads and validates the file. Raises KeyFileError that names the first bad field."""
+    return _validated(path, _content(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise KeyFileError(f"{path} is larger than {MAX_FILE_BYTES} bytes")
-        parsed = TenantsFile.model_validate(_parse(path.read_bytes()) or {})
-        for tenant in parsed.tenants:
-            TenantId(tenant)
+        return read_small(path, MAX_FILE_BYTES)
     except OSError as error:
         raise _unreadable(path, error) from None
+
+
+def _validated(path: Path, content: bytes) -> TenantsFile:
+    try:
+        parsed = TenantsFile.model_validate(_parse(content) or {})
+        for tenant in parsed.tenants:
+            TenantId(tenant)
     except yaml.YAMLError:
         raise KeyFileError(f"{path} is not valid YAML") from None
     except ValidationError as error:
@@ -147,7 +155,7 @@ class FileTenantStore:
         self._default_max_sessions = default_max_sessions
         self._stamp = _stamp(path)
         self._pepper = read_pepper(path)
-        self._keys = self._read()
+        self._keys = self._known(_content(path))
 
     def authenticate(self, key: str) -> Tenant | None:
         """The tenant whose key this is; the same work and comparison for an unknown id as for a wrong secret."""
@@ -166,15 +174,16 @@ class FileTenantStore:
         stamp = _stamp(self._path)
         if stamp == self._stamp:
             return False
-        if not self._path.read_bytes().strip():
+        content = _content(self._path)
+        if not content.strip():
             raise KeyFileError(f"{self._path} is empty")
-        self._keys = self._read()
+        self._keys = self._known(content)
         self._stamp = stamp
         return True
 
-    def _read(self) -> dict[str, _Known]:
+    def _known(self, content: bytes) -> dict[str, _Known]:
         keys: dict[str, _Known] = {}
-        for name, entry in read_tenants(self._path).tenants.items():
+        for name, entry in _validated(self._path, content).tenants.items():
             quota = entry.max_sessions or self._default_max_sessions
             tenant = Tenant(TenantId(name), quota, entry.hotwords, entry.policy, entry.zero_retention)
             for key in entry.keys:
