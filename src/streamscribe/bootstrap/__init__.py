@@ -13,6 +13,7 @@ from streamscribe.bootstrap.caches import Caches, check_context, open_caches
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.reload import Reloading, reload_at_hangup
+from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.bus.memory import MemoryBus
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
@@ -30,7 +31,6 @@ from streamscribe.observe.load import EVENT_LOOP, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import GatewaySettings, Settings
-from streamscribe.store.tenants import FileTenantStore
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
 
@@ -149,11 +149,7 @@ async def serve(
     """
     check_exposure(settings)
     gateway, limits = settings.gateway, settings.limits
-    store = (
-        FileTenantStore(gateway.tenants_file, default_max_sessions=limits.max_tenant_sessions)
-        if (gateway.tenants_file)
-        else None
-    )
+    store = open_tenants(settings)
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
     with bound(*_addresses(gateway)) as sockets:
         async with stop_signals() as stop, platform(settings) as parts:
