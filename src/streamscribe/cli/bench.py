@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from streamscribe.bench.kinds import Engine, Part, Size
+from streamscribe.cli import bench_cluster
 from streamscribe.cli.measured import tell
 from streamscribe.cli.options import (
     BatchesOption,
@@ -55,6 +56,8 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+app.add_typer(bench_cluster.app)
 
 KEY = "STREAMSCRIBE_KEY"
 

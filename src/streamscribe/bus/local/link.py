@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from enum import IntEnum
 from socket import socket
+from typing import cast
 
 from streamscribe.core.errors import BadRequest, InternalError, SlowReader, StreamScribeError, TooLarge
 
@@ -108,9 +109,8 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The loop's: the socket is ready."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what the loop makes of a stream socket
-        self._transport = transport
-        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
+        self._transport = cast(asyncio.Transport, transport)  # of a stream socket
+        self._transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The loop's: the socket is closed; a peer that was killed looks like one that closed."""

@@ -1,0 +1,31 @@
+"""The measurements of what lies between processes; commands of `streamscribe bench`."""
+
+from functools import partial
+
+import typer
+
+from streamscribe.cli.measured import tell
+from streamscribe.cli.options import CheckOption, JsonOption, SecondsOption, SessionsOption
+
+app = typer.Typer()
+
+
+@app.command()
+def bus(
+    sessions: SessionsOption = 100,
+    seconds: SecondsOption = 10,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Latency that a bus between processes adds to the one in memory, and how many records a second it carries.
+
+    Examples:
+
+    ```
+    streamscribe bench bus --check
+    streamscribe bench bus --sessions 200 --seconds 30 --json
+    ```
+    """
+    from streamscribe.bench import bus as bench
+
+    tell(f"{sessions} streams over each bus", partial(bench.run, streams=sessions, seconds=seconds), json, check)
