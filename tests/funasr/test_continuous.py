@@ -263,6 +263,26 @@ async def test_a_manager_that_dies_is_an_outage_and_fails_all_at_once(nano, star
         assert [(name, str(error)) for name, error in decoder.told] == [("nano", "the device is gone")]
 
 
+async def test_a_request_that_cannot_leave_is_told_and_fails_all(nano, started, hold, monkeypatch):
+    go = threading.Event()
+    with started(requests=2) as decoder:
+
+        async def fail(_name: str) -> None:
+            raise RuntimeError("the manager has no such request")
+
+        monkeypatch.setattr(decoder._generation, "cancel", fail)
+        hold(lambda: go.wait(0.05))
+        asked = [asyncio.create_task(ask(decoder, a_request(nano, seed, seconds=20))) for seed in range(3)]
+        while decoder.inflight < 3:
+            await asyncio.sleep(0.01)
+        asked[0].cancel()
+        heard = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(one) for one in heard] == [asyncio.CancelledError, ModelUnavailable, ModelUnavailable]
+        assert not decoder.ready
+        errors = [(told[0], str(told[1])) for told in decoder.told if isinstance(told, tuple)]
+        assert errors == [("nano", "the manager has no such request")]
+
+
 async def test_a_manager_that_hangs_is_waited_for_by_nobody_and_serves_again_when_it_is_free(nano, started, hold):
     go = threading.Event()
     with started(requests=2, step_timeout_s=0.2) as decoder:

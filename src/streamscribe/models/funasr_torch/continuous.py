@@ -163,6 +163,7 @@ class ContinuousDecoder:
     def close(self, timeout_s: float = 10.0) -> None:
         """Fails what waits and what is written, and joins the threads: blocks, at most `timeout_s`."""
         self._stop(f"the model {self.name} is shutting down")
+        self._warm.set()  # nobody waits for a warm-up that is of no more use
         if self._thread.ident is None:
             self._loop.close()
         else:
@@ -234,9 +235,9 @@ class ContinuousDecoder:
     def _forget(self, asked: Asked) -> None:
         self._asked.pop(asked.item.id, None)
 
-    def _died(self, why: str) -> None:
+    def _died(self, error: BaseException) -> None:
         if self._stopped is None:
-            self._on_error(self.name, RuntimeError(why))
+            self._on_error(self.name, error)
         self._stop(f"the model {self.name} has stopped")
 
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

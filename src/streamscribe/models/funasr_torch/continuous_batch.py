@@ -70,8 +70,9 @@ class ContinuousBatch:
         capacity: Capacity,
         reports: Reports,
         forget: Callable[[Asked], object],
-        died: Callable[[str], object],
+        died: Callable[[BaseException], object],
     ) -> None:
+        """`died` hears of what ends all: an error of the manager's, or one while a request was leaving it."""
         self._dialogue = dialogue
         self._generation = generation
         self._embedding = embedding
@@ -174,7 +175,7 @@ class ContinuousBatch:
         """One token more, or the end; an answer that goes round is ended."""
         self._progress_s = monotonic()
         if written.error is not None:
-            self._died(written.error)
+            self._died(RuntimeError(written.error))
         elif writing.asked.settled:
             return  # it is leaving
         elif written.is_finished():
@@ -191,7 +192,13 @@ class ContinuousBatch:
     def _leave(self, writing: _Writing) -> None:
         task = asyncio.get_running_loop().create_task(self._let_go(writing))
         self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        """Room that was not given back would be missed for ever: a request that could not leave ends all."""
+        self._leaving.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._died(error)
 
     async def _let_go(self, writing: _Writing) -> None:
         await self._generation.cancel(str(writing.asked.item.id))
