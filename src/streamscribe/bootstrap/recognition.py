@@ -84,12 +84,14 @@ def _in_steps(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks, sample:
 
 def _continuous(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks) -> LanguageModelStage:
     from streamscribe.models.funasr_torch.continuous import ContinuousDecoder
+    from streamscribe.models.funasr_torch.generation_loop import Capacity
     from streamscribe.models.funasr_torch.nano import FunAsrNano
 
     return ContinuousDecoder(
         _LANGUAGE_MODEL,
         cast(FunAsrNano, engine).parts,
         policy=policy,
+        capacity=Capacity.of(policy.max_batch_size),
         on_step=hooks.on_step,
         on_error=hooks.on_error,
         step_timeout_s=hooks.step_timeout_s,

@@ -12,7 +12,11 @@ from streamscribe.core.errors import ModelUnavailable
 
 PAGE_TOKENS = 16
 """Tokens of one page of keys and values."""
+TRANSFORMERS = "5.24"
+"""The first release that has all that is used here; the extra `funasr` asks for it."""
 _POLL_S = 0.005
+_TOKENS_EACH = 512
+_LEAST_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,12 @@ class Capacity:
     tokens: int = 4096
     rows: int = 2048
     step_tokens: int = 256
+
+    @classmethod
+    def of(cls, requests: int) -> Capacity:
+        """For so many side by side: 512 tokens each, as much as a segment of 30 s may need, and 2,048 at least, so that
+        one with many hot words has room too."""
+        return cls(requests, max(_LEAST_TOKENS, _TOKENS_EACH * requests))
 
     @property
     def pages(self) -> int:
@@ -60,11 +70,11 @@ class Written(Protocol):
 
 
 def check_transformers() -> None:
-    """Raises ModelUnavailable where the installed transformers is older than what is used here, of 5.24."""
+    """Raises ModelUnavailable where the installed transformers is older than what is used here."""
     from transformers.generation import ContinuousBatchingConfig
 
     if not {"page_size", "auto_switch_to_flash", "safety_margin"} <= set(ContinuousBatchingConfig.__annotations__):
-        raise ModelUnavailable("continuous batches need transformers 5.24 or later")
+        raise ModelUnavailable(f"continuous batches need transformers {TRANSFORMERS} or later")
 
 
 class GenerationLoop:
