@@ -25,7 +25,8 @@ class Talk:
 
     rounds: int = 0
     finals: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    errors: int = 0
+    errors: list[str] = field(default_factory=list)
+    """What the server, or the connection, said of each."""
     delays_s: list[float] = field(default_factory=list)
     """From the handing over of the last sample of each segment until its final was read here."""
 
@@ -52,8 +53,8 @@ async def talk(url: str, script: bytes, start: StartMessage, over: asyncio.Event
             tasks.create_task(_say(client, script, over, told, sent_s))
             async for message in client:
                 _hear(message, told, sent_s)
-    except* (ServerError, ConnectionLost):
-        told.errors += 1
+    except* (ServerError, ConnectionLost) as errors:
+        told.errors += [str(error) for error in errors.exceptions]
     return told
 
 
@@ -73,7 +74,7 @@ async def _say(client: NativeClient, script: bytes, over: asyncio.Event, told: T
 
 def _hear(message: ServerWire, told: Talk, sent_s: Sequence[float]) -> None:
     if isinstance(message, ErrorMessage):
-        told.errors += 1
+        told.errors.append(message.name)
     elif isinstance(message, ResultMessage) and message.is_final:
         told.finals.setdefault((message.pass_, message.segment_id), []).append(message.text)
         told.delays_s.append(perf_counter() - sent_s[min(message.end_ms // _CHUNK_MS, len(sent_s) - 1)])

@@ -209,7 +209,7 @@ def _heard(undisturbed: Sequence[Talk], disturbed: Sequence[Talk]) -> dict[str, 
         "lost_finals": float(lost),
         "doubled_finals": float(sum(one.doubled for one in (*undisturbed, *disturbed))),
         "other_finals": float(other),
-        "session_errors": float(sum(one.errors for one in (*undisturbed, *disturbed))),
+        "session_errors": float(sum(len(one.errors) for one in (*undisturbed, *disturbed))),
         "undisturbed_final_p95_ms": _p95_ms(undisturbed),
         "final_p95_ms": _p95_ms(disturbed),
     }
