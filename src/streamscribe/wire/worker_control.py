@@ -1,0 +1,98 @@
+"""What a gateway process and its worker processes say to each other besides records and events, as JSON.
+
+The two are of one installation and start together, so there are no versions here.
+"""
+
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from streamscribe.core.errors import BadRequest
+
+T = TypeVar("T")
+
+
+class Begin(msgspec.Struct, tag="begin", frozen=True):
+    """The first word: which worker it is, and its settings, secrets included."""
+
+    worker: int
+    settings: dict[str, Any]
+
+
+class Ask(msgspec.Struct, tag="ask", frozen=True, omit_defaults=True):
+    """A question, answered by an `Answer` of the same id.
+
+    `metrics`: the exposition's text. `facts`: what the caches hold. `purge`: forgets all of `tenant`. `reload`: brings
+    the models to `settings` (of `model`).
+    """
+
+    id: int
+    what: Literal["metrics", "facts", "purge", "reload"]
+    tenant: str | None = None
+    settings: dict[str, Any] | None = None
+
+
+class Stop(msgspec.Struct, tag="stop", frozen=True):
+    """The worker is not needed any more."""
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """A model's step, as `models.replica.StepReport` tells it."""
+
+    name: str
+    batch_size: int
+    batch_limit: int
+    step_s: float
+    audio_s: float
+    live: int
+    live_audio_s: float
+    lag_s: float | None
+
+
+class Status(msgspec.Struct, tag="status", frozen=True, omit_defaults=True):
+    """How a worker is, several times a second: that it comes shows that the worker's event loop runs.
+
+    `waiting_for` names what is not ready. `stalled`: a model's step has taken longer than it may. `steps` and `lags_s`
+    (of the event loop) are those since the last status.
+    """
+
+    waiting_for: tuple[str, ...]
+    rss_bytes: int
+    stalled: bool = False
+    warmup_s: dict[str, float] = {}
+    steps: tuple[Step, ...] = ()
+    lags_s: tuple[float, ...] = ()
+
+
+class Answer(msgspec.Struct, tag="answer", frozen=True, omit_defaults=True):
+    """What a question brought; `error` is the code of what went wrong."""
+
+    id: int
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: str | None = None
+
+
+ToWorker = Begin | Ask | Stop
+ToGateway = Status | Answer
+
+_to_worker = msgspec.json.Decoder(ToWorker)
+_to_gateway = msgspec.json.Decoder(ToGateway)
+
+encode = msgspec.json.Encoder().encode
+
+
+def for_worker(data: bytes | memoryview) -> ToWorker:
+    """What a gateway said; raises BadRequest for anything else."""
+    return _decoded(_to_worker, data)
+
+
+def for_gateway(data: bytes | memoryview) -> ToGateway:
+    """What a worker said; raises BadRequest for anything else."""
+    return _decoded(_to_gateway, data)
+
+
+def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | memoryview) -> T:
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError:
+        raise BadRequest("the peer's words are no control messages", field="control") from None
