@@ -82,6 +82,7 @@ def _examine(settings: "Settings") -> Iterator[Finding]:
     yield _package("av", install_extra("media"), needed=False)
     yield from _models(settings)
     yield from _redis(settings)
+    yield from _session_store(settings)
     for field in ("port", "funasr_port"):
         yield _port(settings, field)
 
@@ -125,6 +126,30 @@ def _redis(settings: "Settings") -> Iterator[Finding]:
     except SettingsError as error:  # a server with these settings does not start
         trouble, needed = str(error), True
     yield Finding("Redis", trouble is None, trouble or "answers", needed=needed)
+
+
+def _session_store(settings: "Settings") -> Iterator[Finding]:
+    """The Redis that gateways and workers share, if one is named."""
+    if settings.store.redis_url is None:
+        return
+    import asyncio
+
+    from streamscribe.bootstrap.sessions import examine
+    from streamscribe.core.errors import StoreUnavailable
+    from streamscribe.settings import SettingsError
+
+    name = "session store"
+    try:
+        server = asyncio.run(examine(settings.store))
+    except SettingsError as error:
+        yield Finding(name, False, str(error))
+    except StoreUnavailable as error:
+        yield Finding(name, False, error.message, 'redis-cli -u "$REDIS_URL" ping')
+    else:
+        room = f"of {server.max_memory_bytes / 1e6:,.0f} MB" if server.max_memory_bytes else "without a bound"
+        well = f"Redis {server.version}, {server.used_bytes / 1e6:,.1f} MB used {room}"
+        change = 'redis-cli -u "$REDIS_URL" config set maxmemory-policy noeviction'
+        yield Finding(name, server.trouble is None, server.trouble or well, change if server.evicts else "")
 
 
 def _existing(directory: Path) -> Path:

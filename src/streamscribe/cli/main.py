@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from streamscribe import __version__
-from streamscribe.cli import bench, cache, demo, doctor, keys, models, serve, stream, transcribe, warmup
+from streamscribe.cli import bench, cache, demo, doctor, keys, models, serve, sessions, stream, transcribe, warmup
 from streamscribe.cli.output import Exit, complain, fail, first
 
 HELP = "Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."
@@ -36,6 +36,7 @@ doctor.mount(app)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cache.app, name="cache")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(bench.app, name="bench")
 
 

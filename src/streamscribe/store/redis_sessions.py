@@ -20,6 +20,7 @@ from streamscribe.core.lease import Lease
 from streamscribe.core.records import Checkpointed, SessionOpened
 from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts
 from streamscribe.store.quota import seats_taken, too_many_a_minute
+from streamscribe.store.redis_server import RedisServer, server_of
 from streamscribe.store.redis_views import FIELDS, view_of
 from streamscribe.wire.bus_records import decode_event, decode_record, encode_event, encode_record
 
@@ -173,6 +174,10 @@ class RedisSessions:
     async def check(self) -> None:
         """Returns when Redis answers."""
         await self._ask(lambda: self._redis.ping())
+
+    async def server(self) -> RedisServer:
+        """What the server says of itself."""
+        return server_of(await self._ask(lambda: self._redis.info()))
 
     def counts(self) -> StoreCounts:
         """Refused writes, and calls that failed."""

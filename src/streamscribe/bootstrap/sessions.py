@@ -1,0 +1,58 @@
+"""The session store of a process, from its settings."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from streamscribe.core.extras import install_extra
+from streamscribe.ports import SessionStore
+from streamscribe.settings import SettingsError, StoreSettings
+from streamscribe.store.memory_sessions import MemorySessions
+
+if TYPE_CHECKING:
+    from streamscribe.store.redis_server import RedisServer
+    from streamscribe.store.redis_sessions import RedisSessions
+
+PATIENCE_S = 5.0
+"""For people, who wait for an answer longer than a stream may."""
+
+
+def open_sessions(settings: StoreSettings) -> SessionStore:
+    """The store: in Redis, or in memory where none is named. Raises SettingsError for an address that is none."""
+    if settings.redis_url is not None:
+        return open_shared_sessions(settings)
+    return MemorySessions(lease_ttl_s=settings.lease_ttl_s, seat_ttl_s=settings.seat_ttl_s, keep_s=settings.keep_s)
+
+
+def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None) -> "RedisSessions":
+    """The store that all processes share; `timeout_s` in place of the setting.
+
+    Raises SettingsError where none is named, or the address is none.
+    """
+    if settings.redis_url is None:
+        raise SettingsError(
+            "setting store.redis_url: no Redis is named; set REDIS_URL, or type --set store.redis_url=redis://host:6379/0"
+        )
+    if find_spec("redis") is None:
+        raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
+    from streamscribe.store.redis_sessions import RedisSessions
+
+    try:
+        return RedisSessions(
+            settings.redis_url.get_secret_value(),
+            lease_ttl_s=settings.lease_ttl_s,
+            seat_ttl_s=settings.seat_ttl_s,
+            keep_s=settings.keep_s,
+            timeout_s=timeout_s or settings.timeout_s,
+            max_connections=settings.max_connections,
+        )
+    except ValueError:
+        raise SettingsError("setting store.redis_url: not an address like redis://host:6379/0") from None
+
+
+async def examine(settings: StoreSettings) -> "RedisServer":
+    """What the Redis of the settings says of itself. Raises SettingsError and StoreUnavailable."""
+    store = open_shared_sessions(settings, PATIENCE_S)
+    try:
+        return await store.server()
+    finally:
+        await store.close()

@@ -1,0 +1,184 @@
+"""`streamscribe sessions`: who has which session in a cluster, and where it stands, for the engineer on call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
+from streamscribe.cli.output import Exit, err, fail, out, print_json
+
+if TYPE_CHECKING:
+    from streamscribe.ports import SessionPage, SessionStore, SessionView
+
+app = typer.Typer(
+    name="sessions",
+    help="The sessions of all gateways and workers that share a Redis (store.redis_url, or REDIS_URL).",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+MAX_LISTED = 10_000
+MINUTE_S, HOUR_S = 60, 3600
+
+T = TypeVar("T")
+
+
+@app.command("list")
+def list_(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MAX_LISTED, help="At most so many.")] = 100,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions: those without a worker first, then by their lag.
+
+    Examples:
+
+    ```
+    streamscribe sessions list
+    streamscribe sessions list --tenant acme --limit 20
+    streamscribe sessions list --set store.redis_url=redis://redis:6379/0 --json
+    ```
+    """
+    from streamscribe.core.ids import TenantId
+
+    try:
+        of_tenant = TenantId(tenant) if tenant is not None else None
+    except ValueError as error:
+        fail(f"--tenant: {error}", Exit.USAGE)
+    page = _ask(config, set_, lambda store: store.sessions(limit, of_tenant))
+    views = sorted(page.sessions, key=_urgency)
+    if as_json:
+        print_json({"total": page.total, "sessions": [_plain(view) for view in views]})
+        return
+    if not views:
+        err.print("no session is open")
+        return
+    table = Table("session", "tenant", "stage", "worker", "owners", "lag", "received", "heard of", "age")
+    for view in views:
+        whose = (str(view.session_id), view.tenant_id or "", view.stage or "", view.owner or "none", str(view.owners))
+        table.add_row(*whose, _ms(view.lag_ms), _ms(view.received_ms), _ago(view.told_s), _s(view.age_s))
+    out.print(table)
+    _tell_more(page, limit)
+
+
+@app.command()
+def show(
+    session: Annotated[str, typer.Argument(metavar="ID", help="As `sessions list` or the logs show it, or a client.")],
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one session: stage, worker and epoch, lag, positions and ages.
+
+    Examples:
+
+    ```
+    streamscribe sessions show 3f0c9a4be21d4d1c8a60f6f6f5e2b7aa
+    streamscribe sessions show call-4711 --json
+    ```
+    """
+    from streamscribe.core.ids import SessionId
+
+    try:
+        wanted = SessionId(session)
+    except ValueError as error:
+        fail(str(error), Exit.USAGE)
+    found = _ask(config, set_, lambda store: _find(store, wanted))
+    if not found:
+        fail(f"no session {wanted} is open: it has ended, or was never here; see: streamscribe sessions list")
+    if len(found) > 1:
+        fail(f"several sessions are called {wanted}; type: streamscribe sessions show {' or '.join(found)}")
+    (view,) = found.values()
+    if as_json:
+        print_json(_plain(view))
+        return
+    table = Table(show_header=False)
+    for name, value in _lines(view):
+        table.add_row(name, value)
+    out.print(table)
+
+
+async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
+    """The session of this id; else those whose clients call them so."""
+    view = await store.session(wanted)
+    if view is not None:
+        return {wanted: view}
+    listed = (await store.sessions(MAX_LISTED)).sessions
+    return {view.session_id: view for view in listed if view.called == wanted}
+
+
+def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:
+    """What the store answers; ends the command where it cannot be used."""
+    from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions
+    from streamscribe.core.errors import StoreUnavailable
+
+    async def run() -> T:
+        store = open_shared_sessions(settings.store, PATIENCE_S)
+        try:
+            return await ask(store)
+        finally:
+            await store.close()
+
+    settings = settings_from(config, set_)
+    try:
+        return asyncio.run(run())
+    except StoreUnavailable as error:
+        fail(f"{error.message}; see: streamscribe doctor")
+
+
+def _urgency(view: "SessionView") -> tuple[bool, int]:
+    return view.owner is not None, -(view.lag_ms or 0)
+
+
+def _tell_more(page: "SessionPage", limit: int) -> None:
+    if page.total > len(page.sessions):
+        hint = "" if limit >= MAX_LISTED else f"; --limit {min(page.total, MAX_LISTED)} shows more"
+        told = "those that were not spoken of for longest"
+        err.print(f"{len(page.sessions):,} of {page.total:,} sessions: {told}{hint}", markup=False)
+
+
+def _plain(view: "SessionView") -> dict[str, Any]:
+    """For machines: ids as text, and the lag."""
+    told = {name: str(value) if isinstance(value, str) else value for name, value in asdict(view).items()}
+    return told | {"lag_ms": view.lag_ms}
+
+
+def _lines(view: "SessionView") -> list[tuple[str, str]]:
+    worker = "none: it waits for one" if view.owner is None else f"{view.owner}, for {_s(view.lease_s)} more"
+    return [
+        ("session", view.session_id),
+        ("called by its client", view.called or ""),
+        ("tenant", view.tenant_id or ""),
+        ("age", _s(view.age_s)),
+        ("stage", view.stage or ""),
+        ("gateway", f"{view.gateway}, heard of {_ago(view.told_s)}" if view.gateway else "none"),
+        ("worker", worker),
+        ("epoch", "" if view.epoch is None else f"{view.epoch}, of owner number {view.owners}"),
+        ("received", _ms(view.received_ms)),
+        ("processed", _ms(view.processed_ms)),
+        ("lag", _ms(view.lag_ms)),
+        ("checkpoint", "none" if view.checkpoint_ms is None else f"at {_ms(view.checkpoint_ms)}, {_ago(view.saved_s)}"),
+    ]
+
+
+def _ms(value_ms: int | None) -> str:
+    return "" if value_ms is None else _s(value_ms / 1000)
+
+
+def _ago(value_s: float | None) -> str:
+    return "never" if value_s is None else f"{_s(value_s)} ago"
+
+
+def _s(value_s: float | None) -> str:
+    """A time as people read it."""
+    if value_s is None:
+        return ""
+    if value_s < 2 * MINUTE_S:
+        return f"{value_s:.1f} s"
+    return f"{value_s / MINUTE_S:.0f} min" if value_s < 2 * HOUR_S else f"{value_s / HOUR_S:.1f} h"

@@ -1,0 +1,51 @@
+"""The session store that settings ask for."""
+
+import pytest
+from pydantic import SecretStr
+
+from streamscribe.bootstrap.sessions import open_sessions, open_shared_sessions
+from streamscribe.settings import SettingsError, StoreSettings
+from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.store.redis_server import server_of
+from streamscribe.store.redis_sessions import RedisSessions
+
+
+async def test_without_a_redis_each_process_keeps_its_own_sessions() -> None:
+    assert isinstance(open_sessions(StoreSettings()), MemorySessions)
+    with pytest.raises(SettingsError, match="no Redis is named"):
+        open_shared_sessions(StoreSettings())
+
+
+async def test_a_redis_that_is_named_is_shared_and_asked_only_when_it_is_used() -> None:
+    store = open_sessions(StoreSettings(redis_url=SecretStr("redis://127.0.0.1:9/0")))
+    assert isinstance(store, RedisSessions)
+    await store.close()
+
+
+def test_an_address_that_is_none_is_told_without_its_password() -> None:
+    with pytest.raises(SettingsError, match=r"^setting store\.redis_url: not an address") as refused:
+        open_sessions(StoreSettings(redis_url=SecretStr("http://:hunter2@host")))
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "trouble"),
+    [
+        ({}, None),
+        ({"redis_version": "8.2.1", "maxmemory": 10**9}, None),
+        ({"redis_version": "6.2.14"}, "version 6.2.14; the store needs 7.0 or later"),
+        ({"role": "slave"}, "a replica"),
+        ({"maxmemory_policy": "allkeys-lru"}, "maxmemory-policy is allkeys-lru"),
+    ],
+)
+def test_a_redis_is_fit_or_it_is_said_why_not(changed: dict[str, object], trouble: str | None) -> None:
+    fit = {
+        "redis_version": "7.0.15",
+        "role": "master",
+        "used_memory": 1,
+        "maxmemory": 0,
+        "maxmemory_policy": "noeviction",
+    }
+    told = server_of(fit | changed).trouble
+    assert (told is None) == (trouble is None)
+    assert told is None or told.startswith(trouble or "")

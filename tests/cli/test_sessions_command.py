@@ -1,0 +1,134 @@
+"""`streamscribe sessions` and what `doctor` says of the session store, with a real Redis."""
+
+import asyncio
+import json
+
+import pytest
+
+from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.session_table import Stage
+from streamscribe.store.redis_sessions import RedisSessions
+from tests.contracts.redis_server import redis_server
+from tests.contracts.session_store import checkpoint, opened, seat
+
+FAKE = ["--set", "model.profile=fake"]
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    """Of a Redis in which one session has an owner, one lags more, and one waits for a worker."""
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        asyncio.run(_fill(url))
+        yield url
+
+
+async def _fill(url):
+    store = RedisSessions(url, lease_ttl_s=36_000, seat_ttl_s=36_000, keep_s=36_000, timeout_s=20)
+    bob = TenantId("bob")
+    for one in seat("waits"), seat("runs"), seat("lags", tenant_id=bob):
+        await store.enter(one, max_sessions=5)
+    for name in "runs", "lags":
+        lease = await store.claim(SessionId(name), "worker-7")
+        await store.save(lease, opened=opened(lease.session_id), checkpoint=checkpoint(2))
+    told = {"stage": Stage.STREAMING, "received_ms": 200_000}
+    await store.keep([seat("runs", processed_ms=199_800, **told)])
+    await store.keep([seat("lags", tenant_id=bob, processed_ms=190_000, **told)])
+    await store.close()
+
+
+class TestList:
+    def test_those_without_a_worker_come_first_then_those_that_lag(self, run, redis_url):
+        done = run("sessions", "list", REDIS_URL=redis_url)
+        assert (done.code, done.err) == (0, "")
+        rows = [row.split("│") for row in done.out.splitlines() if "│" in row]
+        told = [[cell.strip() for cell in row[1:8]] for row in rows]
+        assert told == [
+            ["waits", "acme", "created", "none", "0", "0.0 s", "0.0 s"],
+            ["lags", "bob", "streaming", "worker-7", "1", "10.0 s", "3 min"],
+            ["runs", "acme", "streaming", "worker-7", "1", "0.2 s", "3 min"],
+        ]
+
+    def test_of_one_tenant_as_json(self, run, redis_url):
+        told = json.loads(run("sessions", "list", "--tenant", "bob", "--json", REDIS_URL=redis_url).out)
+        assert told["total"] == 1
+        (session,) = told["sessions"]
+        assert session["age_s"] > 0
+        assert {name: session[name] for name in ("session_id", "called", "stage", "owner", "lag_ms")} == {
+            "session_id": "lags",
+            "called": "call-lags",
+            "stage": "streaming",
+            "owner": "worker-7",
+            "lag_ms": 10_000,
+        }
+
+    def test_what_is_left_out_is_told(self, run, redis_url):
+        done = run("sessions", "list", "--limit", "2", REDIS_URL=redis_url)
+        assert done.code == 0
+        assert "2 of 3 sessions: those that were not spoken of for longest; --limit 3 shows more" in done.err
+
+    def test_no_sessions_are_told_as_such(self, run, redis_url):
+        done = run("sessions", "list", "--tenant", "nobody", REDIS_URL=redis_url)
+        assert (done.code, done.out, done.err) == (0, "", "no session is open\n")
+
+
+class TestShow:
+    @pytest.mark.parametrize("name", ["lags", "call-lags"])
+    def test_a_session_is_shown_by_its_id_or_by_its_clients(self, run, redis_url, name):
+        done = run("sessions", "show", name, REDIS_URL=redis_url)
+        assert done.code == 0
+        for told in ("│ lags", "│ bob", "│ streaming", "│ g1, heard of", "│ worker-7, for 10.0 h more", ", of owner number 1"):
+            assert told in done.out
+        assert "│ at 2.0 s, " in done.out
+
+    def test_as_json(self, run, redis_url):
+        told = json.loads(run("sessions", "show", "waits", "--json", REDIS_URL=redis_url).out)
+        assert (told["session_id"], told["tenant_id"], told["owner"], told["epoch"]) == ("waits", "acme", None, None)
+
+    def test_one_that_is_not_there_exits_1_and_says_what_to_type(self, run, redis_url):
+        done = run("sessions", "show", "nothing", REDIS_URL=redis_url)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith("error: no session nothing is open: ")
+        assert done.err.endswith("see: streamscribe sessions list\n")
+
+    def test_what_is_no_id_exits_2(self, run, redis_url):
+        assert run("sessions", "show", "a b", REDIS_URL=redis_url).code == 2
+
+
+def test_without_a_redis_it_exits_2_and_says_how_to_name_one(run):
+    done = run("sessions", "list", REDIS_URL="")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: setting store.redis_url: no Redis is named; set REDIS_URL, ")
+
+
+def test_a_redis_that_is_away_exits_1_and_tells_no_password(run):
+    done = run("sessions", "list", REDIS_URL="redis://:hunter2@127.0.0.1:9/0")
+    assert (done.code, done.err) == (1, "error: Redis cannot be reached; see: streamscribe doctor\n")
+
+
+class TestDoctor:
+    def finding(self, run, url):
+        done = run("doctor", "--json", *FAKE, "--set", "gateway.port=0", REDIS_URL=url)
+        (found,) = [one for one in json.loads(done.out)["findings"] if one["name"] == "session store"]
+        assert done.code == (0 if found["ok"] else 1)
+        return found
+
+    def test_a_redis_that_is_fit_is_told_with_its_version_and_its_room(self, run, redis_url):
+        found = self.finding(run, redis_url)
+        assert found["ok"]
+        assert found["detail"].startswith("Redis ")
+        assert found["detail"].endswith(" MB used without a bound")
+
+    def test_a_redis_that_would_drop_leases_fails_it_with_what_to_type(self, run, tmp_path):
+        with redis_server(tmp_path, "--maxmemory-policy", "volatile-lru") as url:
+            found = self.finding(run, url)
+        assert not found["ok"]
+        assert found["detail"].startswith("maxmemory-policy is volatile-lru: ")
+        assert found["type_this"].endswith("config set maxmemory-policy noeviction")
+
+    def test_a_redis_that_is_away_fails_it(self, run):
+        found = self.finding(run, "redis://127.0.0.1:9/0")
+        assert (found["ok"], found["detail"]) == (False, "Redis cannot be reached")
+
+    def test_what_is_no_address_fails_it_and_shows_no_password(self, run):
+        found = self.finding(run, "http://:hunter2@host")
+        assert found["detail"] == "setting store.redis_url: not an address like redis://host:6379/0"
