@@ -127,6 +127,9 @@ async def test_every_level_is_measured(engines):
         *(f"{level}_{state}" for level in ("features", "encodings", "transcripts") for state in ("cold", "warm")),
     }
     assert min(figures.values()) > 0
+    held = {bar.figure for bar in report("replay-levels", {}, figures).bars}
+    assert held == {name for name in figures if name.endswith("_over_below")}
+    assert len(held) == 7
 
 
 @pytest.mark.models

@@ -23,10 +23,20 @@ LOADS = 10
 STORE_BYTES = 1 << 30
 _SOURCES = Sources(("replay",), None)
 TTL_S = 3600.0
+_STEPS = (
+    ("model", "load_per_request"),
+    ("features_cold", "model"),
+    ("features_warm", "model_again"),
+    ("encodings_cold", "features_cold"),
+    ("encodings_warm", "features_warm"),
+    ("transcripts_cold", "encodings_cold"),
+    ("transcripts_warm", "encodings_warm"),
+)
+"""Each pass, and that of the level below it."""
 
 
 async def levels(load: Callable[[], EncoderDecoder], engines: Engines, workload: Workload) -> dict[str, float]:
-    """Throughput and 95th percentile of each level on top of those before it.
+    """Throughput and 95th percentile of each level on top of those before it, and its throughput over theirs.
 
     `load` loads a model, as is done for each request where none is kept. The model alone is measured twice: by how
     much the same differs. Features are kept in memory only.
@@ -42,7 +52,7 @@ async def levels(load: Callable[[], EncoderDecoder], engines: Engines, workload:
         figures |= await _two_passes("encodings", recognise, requests)
     with before_admission(engines.apart, Telemetry(), cached=True, features=_features()) as recognise:
         figures |= await _two_passes("transcripts", _remembering(recognise), requests)
-    return figures
+    return figures | {f"{one}_over_below": figures[f"{one}_per_s"] / figures[f"{below}_per_s"] for one, below in _STEPS}
 
 
 async def _two_passes(
