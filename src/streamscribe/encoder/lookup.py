@@ -1,0 +1,119 @@
+"""What is known of audio before it is encoded, and what is kept of it afterwards."""
+
+from functools import partial
+from time import monotonic
+
+import numpy as np
+
+from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.cache.purges import Purges
+from streamscribe.cache.stage_output import StageOutputCache
+from streamscribe.core.cachekey import CacheKeys
+from streamscribe.core.errors import AudioTooLong
+from streamscribe.encoder.encoding import EncoderObserver, FeatureStore, Lookup
+from streamscribe.encoder.flight import Caller
+from streamscribe.models.guards import is_silent
+from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest, Window
+
+
+class AudioLookup:
+    """Fingerprints audio, looks it up, reads it for the encoder, and keeps what was encoded.
+
+    What it gives and keeps are embeddings of that audio, or nothing. It blocks: it is called in front threads.
+    """
+
+    def __init__(
+        self,
+        encoder: AudioEncoder,
+        *,
+        weights: str,
+        fingerprints: Fingerprints,
+        keys: CacheKeys,
+        cache: StageOutputCache | None,
+        features: FeatureStore | None,
+        purges: Purges,
+        observer: EncoderObserver,
+    ) -> None:
+        self._encoder = encoder
+        self._identity = (weights, *encoder.encoder_identity)
+        self._fingerprints = fingerprints
+        self._keys = keys
+        self._cache = cache
+        self._features = features
+        self._purges = purges
+        self._observer = observer
+
+    def find(self, caller: Caller, request: SegmentRequest) -> Embedding | None:
+        """What needs no encoding: silence, and what the cache has. The caller gets its fingerprint and key.
+
+        Raises AudioTooLong, and BadRequest for what is no audio.
+        """
+        if caller.num_samples > self._encoder.max_samples:
+            raise AudioTooLong("a segment is longer than the model takes")
+        if not caller.store:
+            caller.lookup = Lookup.BYPASS
+        if is_silent(request.samples):
+            caller.lookup, caller.silent = Lookup.BYPASS, True
+            return frozen(np.zeros((0, self._encoder.width), np.float32))
+        if request.draft:
+            return None
+        caller.fingerprint = self._fingerprints.of(caller.tenant, request.samples)
+        described = (*self._identity, caller.window.value, caller.fingerprint)
+        caller.key = self._keys.derive(caller.tenant, "embedding", *described)
+        return self.cached(caller)
+
+    def cached(self, caller: Caller) -> Embedding | None:
+        """A valid embedding of the cache; an invalid one is removed, unless another has taken its place since."""
+        key = caller.key
+        if self._cache is None or key is None or not caller.store:
+            return None
+        embedding = self._cache.get(key)
+        if embedding is None:
+            return None
+        if self.flaw(embedding, caller) is None:
+            caller.lookup = Lookup.HIT
+            return embedding
+        caller.lookup = Lookup.INVALID
+        self._cache.remove_if_same(key, embedding)
+        return None
+
+    def read(self, caller: Caller, request: SegmentRequest) -> EncoderInput:
+        """What the encoder reads of the audio, from the store of features where it is there."""
+        if self._features is None or not caller.store:
+            return self._features_of(request, caller.window)
+        key = self._keys.derive(
+            caller.tenant, "features", *self._encoder.front_end, caller.window.value, caller.fingerprint
+        )
+        read = self._features.get(key)
+        if read is None:
+            read = self._features_of(request, caller.window)
+            self._purges.keep(caller.tenant, caller.began, partial(self._features.put, caller.tenant, key, read))
+        return read
+
+    def keep(self, caller: Caller, embedding: Embedding) -> None:
+        """Keeps what was encoded for the caller, unless its tenant's things were purged since it came."""
+        if self._cache is not None and caller.key is not None:
+            put = partial(self._cache.put, caller.tenant, caller.key, embedding)
+            self._purges.keep(caller.tenant, caller.began, put)
+
+    def flaw(self, embedding: Embedding, caller: Caller) -> str | None:
+        """What keeps an array from being the caller's embedding."""
+        rows = self._encoder.num_tokens(caller.num_samples, caller.window)
+        if embedding.shape != (rows, self._encoder.width):
+            return "shape"
+        if embedding.dtype != np.float32:
+            return "dtype"
+        return None if np.isfinite(embedding).all() else "values"
+
+    def _features_of(self, request: SegmentRequest, window: Window) -> EncoderInput:
+        began_s = monotonic()
+        read = self._encoder.features(request.samples, request.frames, window)
+        self._observer.read(monotonic() - began_s)
+        return read
+
+
+def frozen(embedding: Embedding) -> Embedding:
+    """An array of its own, for a view would keep its whole batch in memory, that nobody can write to."""
+    own = embedding if embedding.base is None else embedding.copy()
+    own.flags.writeable = False
+    return own
