@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from streamscribe.bus.local import replay
 from streamscribe.bus.local.frames import settle_payload
 from streamscribe.bus.local.gateway import LocalGatewayBus
 from streamscribe.bus.local.link import HIGH_WATER_BYTES, Kind, Link
 from streamscribe.bus.local.worker import LocalWorkerBus
-from streamscribe.core.errors import BadRequest, Draining, Quarantined
+from streamscribe.core.errors import BadRequest, Draining, Quarantined, RateExceeded
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import (
     Checkpointed,
@@ -252,7 +253,7 @@ async def test_a_session_that_stops_two_workers_at_one_record_fails_and_the_othe
         assert isinstance(failed, Failed)
         assert isinstance(failed.error, Quarantined)
         assert failed.session_id == A
-        assert rig.watch.told[-2:] == [("over", A), ("quarantined", A, 5)]
+        assert rig.watch.told[-2:] == [("quarantined", A, 5), ("over", A)]
         await rig.gateway.publish(chunk("a", 8, CHUNK))
         rig.chosen = 3
         last = Listener(LocalWorkerBus(await rig.join(3)))
@@ -280,6 +281,28 @@ async def test_a_session_is_not_blamed_for_workers_that_end_elsewhere_or_were_se
         while 7 not in rig.ear.progress("a"):
             await rig.ear.wait_for(len(rig.ear.items) + 1)
         assert last.heard[A][-1].index == 7
+
+
+async def test_a_session_of_more_records_than_are_kept_fails_also_where_its_publishers_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replay, "MAX_KEPT_RECORDS", 20)
+    async with a_rig(max_backlog_s=0.5) as rig:
+        worker = LocalWorkerBus(await rig.join(1))
+        worker.attach_worker(inbox := Inbox())
+        waiting = [asyncio.ensure_future(rig.publish("a", 0, 0))]
+        waiting += [asyncio.ensure_future(rig.publish("a", index, index)) for index in range(1, 30)]
+        await let_others_run()
+        assert not waiting[20].done()
+        for index in range(21):
+            await inbox.wait_for(index + 1)
+            worker.settle(A, len(CHUNK) if index else 0)
+        await asyncio.gather(*waiting)
+        assert isinstance((await inbox.wait_for(22))[21], SessionAbandoned)
+        (failed,) = rig.ear.items
+        assert isinstance(failed, Failed)
+        assert isinstance(failed.error, RateExceeded)
+        assert rig.here[1].writable
 
 
 async def test_the_observer_is_told_once_of_each_session_that_is_over() -> None:

@@ -37,9 +37,9 @@ class Backlog:
         self.unsettled_bytes -= size_bytes
         self.unsettled_records -= 1
 
-    def clear(self) -> None:
-        """Begins anew: nothing is unsettled."""
-        self.unsettled_bytes = self.unsettled_records = 0
+    def begin(self, size_bytes: int = 0, records: int = 0) -> None:
+        """Begins anew, with so much unsettled."""
+        self.unsettled_bytes, self.unsettled_records = size_bytes, records
 
     def check_integrity(self) -> None:
         """Nothing was settled that was not added."""

@@ -11,7 +11,7 @@ from streamscribe.bus.backlog import audio_bytes
 from streamscribe.bus.local.frames import parse_settle
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import MIN_REPLAY_S, ReplayLog
-from streamscribe.core.errors import BadRequest, Draining, Quarantined
+from streamscribe.core.errors import BadRequest, Draining, Quarantined, RateExceeded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.records import (
@@ -161,7 +161,8 @@ class LocalGatewayBus:
                 _abandon(left.link, lane.log.opened)
             lane.log.rewind()
             if head is not None and head == lane.died_at:
-                self._quarantine(lane, head)
+                self._observer.quarantined(lane.log.opened.session_id, head)
+                self._fail(lane, Quarantined())
                 continue
             lane.died_at = lane.died_at if head is None else head
             self._observer.taken_over(lane.log.opened.session_id)
@@ -175,7 +176,7 @@ class LocalGatewayBus:
     async def publish(self, record: Record) -> None:
         """Keeps the record, after all earlier ones of its session, and sends it as soon as its worker may have it.
 
-        Raises Draining once the bus is closed, and RateExceeded for more records than are kept.
+        A session with more records than are kept fails with RateExceeded. Raises Draining once the bus is closed.
         """
         if self._closed:
             raise Draining
@@ -190,7 +191,7 @@ class LocalGatewayBus:
                 lane.member.link.send(Kind.RECORD, encode_record(record))
             self._forget(lane)
         elif not lane.waiting and lane.log.fits(audio_bytes(record)):
-            lane.log.append(record)
+            self._keep(lane, record)
             self._send(lane)
         else:
             waiter = asyncio.get_running_loop().create_future()
@@ -295,16 +296,22 @@ class LocalGatewayBus:
         """Takes the records that waited and have room now."""
         while lane.waiting and lane.log.fits(audio_bytes(lane.waiting[0][0])):
             record, waiter = lane.waiting.popleft()
-            lane.log.append(record)
+            self._keep(lane, record)
             if not waiter.done():
                 waiter.set_result(None)
         self._send(lane)
 
-    def _quarantine(self, lane: _Lane, index: int) -> None:
-        session_id = lane.log.opened.session_id
+    def _keep(self, lane: _Lane, record: Record) -> None:
+        try:
+            lane.log.append(record)
+        except RateExceeded as error:  # without this record the session could not be told again
+            self._fail(lane, error)
+
+    def _fail(self, lane: _Lane, error: StreamScribeError) -> None:
+        if lane.member is not None and lane.log.begun:
+            _abandon(lane.member.link, lane.log.opened)
         self._forget(lane)
-        self._observer.quarantined(session_id, index)
-        self._tell(Failed(session_id, Quarantined()))
+        self._tell(Failed(lane.log.opened.session_id, error))
 
     def _forget(self, lane: _Lane) -> None:
         session_id = lane.log.opened.session_id

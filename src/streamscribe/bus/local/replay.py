@@ -122,11 +122,8 @@ class ReplayLog:
         self._sent.clear()
         self._unsettled.clear()
         self._begun = False
-        self._at_worker.clear()
-        self._published.clear()
-        self._published.add(0)
-        for kept in self._unsent:
-            self._published.add(kept.size_bytes)
+        self._at_worker.begin()
+        self._published.begin(self._kept_bytes, len(self._unsent) + 1)
 
     def check_integrity(self) -> None:
         """Kept = sent + unsent, in order and within its bound; unsettled = unsent + what the worker has."""
