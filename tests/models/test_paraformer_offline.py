@@ -222,6 +222,7 @@ def test_bias_matrices_are_kept_within_bounds(monkeypatch):
     for word in vocabulary:
         embedder.matrix([Hotword(word)])
         assert len(embedder._matrices) <= 3
+        embedder._matrices.check_integrity()
     again = embedder.matrix([Hotword("一")])
     assert again is not first
     assert np.array_equal(again, first)

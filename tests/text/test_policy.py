@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamscribe.compiled import Compiled
 from streamscribe.core.ids import TenantId
 from streamscribe.core.results import Word
 from streamscribe.core.rules import Rule, RuleHit, RuleKind, TextPolicy
-from streamscribe.text.compiled import Compiled
 from streamscribe.text.phrases import Found, PhraseFinder, fold, leftmost_longest
 from streamscribe.text.pipeline import Finished, FinishRequest, TextPipeline
 from streamscribe.text.redaction import MASK, Redactor
@@ -222,7 +222,7 @@ def test_the_draft_of_a_text_that_goes_on_goes_on(words: list[str], digits: bool
 
 def test_what_was_made_of_a_list_is_kept_within_bounds() -> None:
     made: list[str] = []
-    cache = Compiled(lambda text: made.append(text) or text.upper(), len, max_entries=2, max_chars=6)
+    cache = Compiled(lambda text: made.append(text) or text.upper(), len, max_entries=2, max_size=6)
     for text in ("ab", "ab", "cd", "ab", "ef", "ab", "cd", "too long", "too long"):
         assert cache.of(None, text) == text.upper()
         cache.check_integrity()

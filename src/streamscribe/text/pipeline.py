@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from threading import Lock
 
+from streamscribe.compiled import Compiled
 from streamscribe.core.ids import TenantId
 from streamscribe.core.options import Hotword
 from streamscribe.core.results import Word
 from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 from streamscribe.core.tokens import Mark
 from streamscribe.text import orthography, punctuation
-from streamscribe.text.compiled import Compiled
 from streamscribe.text.hotwords import HotwordIndex, hotword_chars
 from streamscribe.text.itn import number_edits
 from streamscribe.text.phrases import Found

@@ -7,15 +7,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from streamscribe.compiled import Compiled
 from streamscribe.core.ids import TenantId
-from streamscribe.core.lru import Lru
 from streamscribe.core.options import Hotword
 from streamscribe.models.onnx_session import open_session
 
 Floats = npt.NDArray[np.float32]
-_Key = tuple[TenantId | None, tuple[str, ...]]
 
-CACHED_SETS, CACHED_BYTES = 256, 64 << 20
+CACHED_SETS = 256
+CACHED_ROWS = 32_768
+"""Of all sets that are kept together; a row has 512 floats."""
 
 _NO_HOTWORD = 1
 """The token `<s>`: a row that stands for no hot word must always be there."""
@@ -51,28 +52,21 @@ class HotwordEmbedder:
         self._inputs = self._session.get_inputs()
         width = self._inputs[0].shape[1]
         self._longest = width if isinstance(width, int) else None
-        self._books: Lru[_Key] = Lru(CACHED_SETS, CACHED_BYTES)
-        self._matrices: dict[_Key, Floats] = {}
+        self._matrices: Compiled[tuple[str, ...], Floats] = Compiled(
+            self._make, lambda phrases: len(phrases) + 1, max_entries=CACHED_SETS, max_size=CACHED_ROWS
+        )
 
     def matrix(self, hotwords: Sequence[Hotword], tenant_id: TenantId | None = None) -> Floats:
         """A row for each phrase that the model can write, and last the row for none; shape (rows, width).
 
         Weights are left aside, for the model knows none.
         """
-        phrases = tuple(sorted({hotword.phrase for hotword in hotwords}))
-        key = tenant_id, phrases
-        if self._books.get(key):
-            return self._matrices[key]
-        matrix = self._embed([*self._writable(phrases), [_NO_HOTWORD]])
-        for evicted in self._books.put(key, matrix.nbytes) or ():
-            del self._matrices[evicted]
-        if key in self._books:
-            self._matrices[key] = matrix
-        return matrix
+        return self._matrices.of(tenant_id, tuple(sorted({hotword.phrase for hotword in hotwords})))
 
-    def _writable(self, phrases: Sequence[str]) -> list[list[int]]:
+    def _make(self, phrases: Sequence[str]) -> Floats:
         compiled = [self._compiler.tokens(phrase) for phrase in phrases]
-        return [tokens for tokens in compiled if 0 < len(tokens) <= (self._longest or len(tokens))]
+        writable = [tokens for tokens in compiled if 0 < len(tokens) <= (self._longest or len(tokens))]
+        return self._embed([*writable, [_NO_HOTWORD]])
 
     def _embed(self, phrases: Sequence[Sequence[int]]) -> Floats:
         """The network's state after each phrase's last token."""

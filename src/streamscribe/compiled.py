@@ -1,4 +1,7 @@
-"""Keeps what was made of lists that come again and again: a tenant's rules, a session's hot words."""
+"""Keeps what was made of lists that come again and again: a tenant's rules, a session's hot words.
+
+Knows of the core only, so that texts and models may both use it.
+"""
 
 from collections.abc import Callable, Hashable
 from threading import Lock
@@ -11,27 +14,28 @@ Source = TypeVar("Source", bound=Hashable)
 Made = TypeVar("Made")
 
 MAX_ENTRIES = 512
-MAX_CHARS = 2_000_000
-"""Characters of all lists that are kept together; a compiled list takes some 100 bytes a character."""
+MAX_SIZE = 2_000_000
+"""Of lists that are measured in characters: a compiled one takes some 100 bytes for each."""
 
 
 class Compiled(Generic[Source, Made]):
     """Calls `make` once for each list of a tenant, as long as it is among those used last.
 
-    What was made for one tenant serves no other (law 9), though their lists be equal. Safe to use from many threads.
+    Kept are at most `max_entries`, whose lists are together of at most `max_size`, as `size` measures a list. What was
+    made for one tenant serves no other (law 9), though their lists be equal. Safe to use from many threads.
     """
 
     def __init__(
         self,
         make: Callable[[Source], Made],
-        chars: Callable[[Source], int],
+        size: Callable[[Source], int],
         *,
         max_entries: int = MAX_ENTRIES,
-        max_chars: int = MAX_CHARS,
+        max_size: int = MAX_SIZE,
     ) -> None:
         self._make = make
-        self._chars = chars
-        self._books: Lru[tuple[TenantId | None, Source]] = Lru(max_entries, max_chars)
+        self._size = size
+        self._books: Lru[tuple[TenantId | None, Source]] = Lru(max_entries, max_size)
         self._held: dict[tuple[TenantId | None, Source], Made] = {}
         self._lock = Lock()
 
@@ -46,7 +50,7 @@ class Compiled(Generic[Source, Made]):
                 return self._held[key]
         made = self._make(source)
         with self._lock:
-            evicted = self._books.put(key, self._chars(source))
+            evicted = self._books.put(key, self._size(source))
             if evicted is not None:
                 for old in evicted:
                     del self._held[old]
