@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import Collection, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Message
@@ -12,7 +13,7 @@ from confluent_kafka import Message
 from streamscribe.bus.backlog import audio_bytes
 from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.dead_letter import DeadLetters
-from streamscribe.bus.kafka.envelope import RecordHeaders, read_key, read_record_headers
+from streamscribe.bus.kafka.envelope import RecordHeaders, read_key, read_record_headers, record_headers
 from streamscribe.bus.kafka.leases import Leases
 from streamscribe.bus.kafka.membership import Membership
 from streamscribe.bus.kafka.owned import Owned
@@ -33,7 +34,7 @@ from streamscribe.core.records import (
 )
 from streamscribe.ports import RecordHandler, SessionStore
 from streamscribe.settings import KafkaSettings
-from streamscribe.wire.bus_records import decode_record
+from streamscribe.wire.bus_records import decode_record, encode_record
 
 COMMIT_INTERVAL_S = 0.5
 _MIN_RENEWAL_S, _MAX_RENEWAL_S = 0.1, 5.0
@@ -47,8 +48,9 @@ class KafkaWorkerBus:
     before that are passed over. Committed is what no live session needs: the partition's next owner finds the rest.
     A checkpoint counts only once all that was told before it is in the log, and the store has it.
 
-    When a partition is given away its sessions are abandoned here and nothing more is told of them. A record that
-    cannot be read is named in the dead-letter topic, and the partition goes on. Not thread-safe.
+    The end of a session is marked in the log, by an abandonment. When a partition is given away its sessions are
+    abandoned here and nothing more is told of them. A record that cannot be read is named in the dead-letter topic, and
+    the partition goes on. Not thread-safe.
     """
 
     def __init__(self, kafka: KafkaSettings, store: SessionStore, max_message_bytes: int) -> None:
@@ -343,8 +345,20 @@ class KafkaWorkerBus:
         self._steer(partition)
         if session.lease is not None:
             self._spawn(self._leases.forget(session))
-        if abandoned is not None and was_live:
+        if abandoned is None:
+            self._mark(session)
+        elif was_live:
             self._hand_over(abandoned)
+
+    def _mark(self, session: Owned) -> None:
+        """Marks the end in the log: who reads the partition from further back lets the session go at once."""
+        record = SessionAbandoned(session.session_id, session.next_index)
+        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id)
+        with suppress(StreamScribeError):  # then it is heard again for nothing: gateways do not know it any more
+            key, partition = session.session_id, session.partition
+            self._sender.send(
+                self._topics.audio, encode_record(record), headers, _whatever, key=key, partition=partition
+            )
 
     # edges
 
@@ -362,3 +376,7 @@ class KafkaWorkerBus:
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():
             self._membership.failed.set_result(error if isinstance(error, BusUnavailable) else BusUnavailable())
+
+
+def _whatever(error: StreamScribeError | None) -> None:
+    """For what may be missing."""

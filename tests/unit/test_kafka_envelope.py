@@ -1,0 +1,76 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamscribe.bus.kafka.envelope import (
+    SETTLED_HEADERS,
+    RecordHeaders,
+    Settled,
+    decode_settled,
+    encode_settled,
+    event_headers,
+    read_event_headers,
+    read_key,
+    read_record_headers,
+    record_headers,
+)
+from streamscribe.core.errors import BadRequest
+from streamscribe.core.ids import LeaseEpoch, SessionId
+
+numbers = st.integers(0, 10**15)
+ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z").map(SessionId)
+strangers = st.lists(
+    st.tuples(
+        st.sampled_from(["v", "kind", "epoch", "reply-to", "audio-at", "x"]),
+        st.none() | st.binary(max_size=20) | st.text(max_size=5) | st.sampled_from([b"1", b"event", b"settled"]),
+    )
+)
+
+
+@given(numbers, numbers)
+def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_at: int) -> None:
+    assert read_record_headers(record_headers(reply_to, audio_at, "t")) == RecordHeaders(reply_to, audio_at)
+
+
+@given(numbers)
+def test_the_epoch_of_an_event_is_read_as_it_was_written(epoch: int) -> None:
+    assert read_event_headers(event_headers(LeaseEpoch(epoch), "t")) == epoch
+
+
+def test_news_of_what_was_processed_have_no_epoch_of_their_own() -> None:
+    assert read_event_headers(SETTLED_HEADERS) is None
+
+
+@given(st.lists(st.builds(Settled, ids, numbers.map(LeaseEpoch), numbers, numbers)))
+def test_news_of_what_was_processed_round_trip(settled: list[Settled]) -> None:
+    assert decode_settled(encode_settled(settled)) == settled
+
+
+@given(st.binary())
+def test_any_bytes_are_news_or_a_bad_request(data: bytes) -> None:
+    try:
+        decode_settled(data)
+    except BadRequest:
+        return
+
+
+@given(strangers)
+def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | bytes | None]]) -> None:
+    for read in (read_record_headers, read_event_headers):
+        try:
+            read(headers)
+        except BadRequest:
+            continue
+
+
+@pytest.mark.parametrize("headers", [None, [], [("v", b"2")], [("v", b"1"), ("reply-to", b"-1"), ("audio-at", b"0")]])
+def test_headers_of_no_record_are_a_bad_request(headers: list[tuple[str, str | bytes | None]] | None) -> None:
+    with pytest.raises(BadRequest):
+        read_record_headers(headers)
+
+
+def test_the_key_is_a_sessions_id() -> None:
+    assert read_key(b"a") == SessionId("a")
+    for key in (None, b"", b"\xff", b"../x"):
+        with pytest.raises(BadRequest):
+            read_key(key)
