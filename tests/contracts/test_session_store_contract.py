@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+import time
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import redis.asyncio
@@ -106,6 +108,21 @@ class TestRedisSessions(SessionStoreContract):
         await self.client.set("streamscribe:epoch", future)
         assert (await store.claim(S1, "w1")).epoch == future + 1
         assert (await store.claim(S2, "w1")).epoch == future + 2
+
+    async def test_law_2_where_a_failover_has_lost_the_last_claim_its_owner_writes_nothing(self, store):
+        await store.claim(S1, "w1")
+        await self.pass_time(LEASE_S)
+        replica = await self.client.hgetall(_S1_KEY)
+        lost = await store.claim(S1, "w2")
+        await self.client.hset(_S1_KEY, mapping=replica)
+        again = await store.claim(S1, "w3")
+        assert again.epoch == lost.epoch
+        assert epochs(await store.renew([lost, again])) == [None, again.epoch]
+        await store.release(lost)
+        for write in store.save(lost, opened=opened()), store.forget(lost):
+            with pytest.raises(LeaseLost):
+                await write
+        await store.save(again, opened=opened())
 
     async def test_an_owners_lease_ends_for_itself_no_later_than_for_others(self, store):
         now = 50.0
@@ -276,6 +293,49 @@ async def test_a_key_that_somebody_else_has_taken_fails_what_needs_it_and_nothin
         with pytest.raises(StoreUnavailable, match="refused what the session store asked"):
             await store.claim(S1, "w1")
         assert (await store.claim(S2, "w1")).session_id == S2
+
+
+@pytest.mark.parametrize("adapter", ["memory", "redis"])
+async def test_law_2_owners_that_come_freeze_and_go_on_by_chance_never_believe_to_be_owners_at_once(adapter, redis_url):
+    times = {**TIMES, "lease_ttl_s": 0.05}
+    stores = [MemorySessions(**times)] * 5
+    if adapter == "redis":
+        async with client_of(redis_url) as client:
+            await client.flushall()
+        stores = [RedisSessions(redis_url, **times, timeout_s=PATIENT_S) for _ in range(5)]
+    ends: dict[str, float] = {}
+    epochs_given: list[int] = []
+    chance = random.Random(7)
+
+    async def live(name, store):
+        for _ in range(12):
+            try:
+                lease = await store.claim(S1, name)
+            except LeaseLost as lost:
+                await asyncio.sleep(lost.retry_after_s * chance.random())
+                continue
+            assert max((end for other, end in ends.items() if other != name), default=0.0) <= time.monotonic()
+            ends[name] = lease.expires_at
+            epochs_given.append(lease.epoch)
+            while chance.random() < 0.8:
+                await asyncio.sleep(chance.choice([0, 0.01, 0.04, 0.07]))
+                newest = max(epochs_given)
+                with suppress(LeaseLost):
+                    await store.save(lease, checkpoint=checkpoint(1))
+                    assert lease.epoch >= newest
+                (renewed,) = await store.renew([lease])
+                if renewed is not None:
+                    lease, ends[name] = renewed, renewed.expires_at
+            if chance.random() < 0.5:
+                ends.pop(name)
+                await store.release(lease)
+
+    try:
+        await asyncio.gather(*(live(f"w{number}", store) for number, store in enumerate(stores)))
+    finally:
+        for store in stores:
+            await store.close()
+    assert len(set(epochs_given)) > 5
 
 
 WORKER = """

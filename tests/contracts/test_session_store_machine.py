@@ -209,7 +209,9 @@ class MemoryMachine(SessionStoreMachine):
         await super().shut()
 
 
-TestMemorySessions = MemoryMachine.TestCase
+@pytest.mark.timeout(180)
+def test_memory_sessions():
+    run_state_machine_as_test(MemoryMachine)
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +220,7 @@ def redis_url(tmp_path_factory):
         yield url
 
 
+@pytest.mark.timeout(180)
 def test_redis_sessions(redis_url):
     class RedisMachine(SessionStoreMachine):
         async def open(self):

@@ -88,7 +88,7 @@ class RedisSessions:
         for some in _parts(leases):
             asked = self._clock()
             keys = (_INDEX, *(_record(lease.session_id) for lease in some))
-            named = (text for lease in some for text in (lease.session_id, lease.epoch))
+            named = (text for lease in some for text in (lease.session_id, lease.epoch, lease.owner))
             done = await self._script("renew", keys, (self._lease_us, self._keep_us, *named))
             ends_at = asked + self._lease_ttl_s
             renewed += [
@@ -99,7 +99,7 @@ class RedisSessions:
 
     async def release(self, lease: Lease) -> None:
         """Ends the lease, if it is in force."""
-        await self._script("release", (_record(lease.session_id),), (lease.epoch,))
+        await self._script("release", (_record(lease.session_id),), (lease.epoch, lease.owner))
 
     async def save(
         self, lease: Lease, *, opened: SessionOpened | None = None, checkpoint: Checkpoint | None = None
@@ -113,7 +113,7 @@ class RedisSessions:
             texts += [made, checkpoint.index, checkpoint.skip_bytes, checkpoint.start * 1000 // SAMPLE_RATE]
         else:
             texts += ["", 0, 0, 0]
-        named = (lease.session_id, lease.epoch, self._keep_us)
+        named = (lease.session_id, lease.epoch, lease.owner, self._keep_us)
         self._fence(await self._script("save", (_record(lease.session_id), _INDEX), (*named, *texts)))
 
     async def load(self, session_id: SessionId) -> SessionOpened | None:
@@ -133,7 +133,7 @@ class RedisSessions:
     async def forget(self, lease: Lease) -> None:
         """The session is over for its worker; raises LeaseLost."""
         keys = (_record(lease.session_id), _INDEX)
-        self._fence(await self._script("forget", keys, (lease.session_id, lease.epoch)))
+        self._fence(await self._script("forget", keys, (lease.session_id, lease.epoch, lease.owner)))
 
     async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
         """Takes a seat; raises QuotaExceeded. Exact, however many gateways ask at once."""

@@ -9,6 +9,13 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+-- Whether the lease is the session's newest. Its owner counts too: a failover to a replica that had not heard of the
+-- last claim gives that epoch once more.
+local function is_newest(record, epoch, owner)
+  local held = redis.call('HMGET', record, 'epoch', 'owner')
+  return held[1] == epoch and held[2] == owner
+end
+
 -- The session is spoken of: it is kept for another `keep_us`, and so is its place in the index.
 local function touch(record, index, id, now, keep_us)
   redis.call('HSETNX', record, 'since_us', whole(now))

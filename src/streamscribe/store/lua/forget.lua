@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- KEYS record, index  ARGV id, epoch  -> 1, or 0: fenced
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[2] then
+-- KEYS record, index  ARGV id, epoch, owner  -> 1, or 0: fenced
+if not is_newest(KEYS[1], ARGV[2], ARGV[3]) then
   return 0
 end
 drop(KEYS[1], KEYS[2], ARGV[1], 'epoch', 'first_epoch', 'owner', 'lease_end_us', 'opened', 'checkpoint', 'at', 'skip',

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- KEYS record  ARGV epoch
-if redis.call('HGET', KEYS[1], 'epoch') == ARGV[1] then
+-- KEYS record  ARGV epoch, owner
+if is_newest(KEYS[1], ARGV[1], ARGV[2]) then
   redis.call('HDEL', KEYS[1], 'lease_end_us')
 end
 return 1

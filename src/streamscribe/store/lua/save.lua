@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
--- KEYS record, index  ARGV id, epoch, keep_us, tenant, opened, checkpoint, record index, skip bytes, ms  -> 1, or 0: fenced
+-- KEYS record, index  ARGV id, epoch, owner, keep_us, tenant, opened, checkpoint, record index, skip bytes, ms
+-- -> 1, or 0: fenced
 -- An empty text is not to be saved. A checkpoint that comes late, behind a newer one, is not either.
-local record, index, id, epoch, keep_us = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local tenant, opened, checkpoint, at, skip, ms = unpack(ARGV, 4)
+local record, index, id, epoch, owner, keep_us = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local tenant, opened, checkpoint, at, skip, ms = unpack(ARGV, 5)
 local now = clock_us()
-local held = redis.call('HMGET', record, 'epoch', 'at', 'skip')
-if held[1] ~= epoch then
+if not is_newest(record, epoch, owner) then
   return 0
 end
 if opened ~= '' then
   redis.call('HSET', record, 'opened', opened, 'tenant', tenant)
 end
 if checkpoint ~= '' then
-  local had_at, had_skip = tonumber(held[2] or -1), tonumber(held[3] or -1)
+  local had = redis.call('HMGET', record, 'at', 'skip')
+  local had_at, had_skip = tonumber(had[1] or -1), tonumber(had[2] or -1)
   if tonumber(at) > had_at or (tonumber(at) == had_at and tonumber(skip) >= had_skip) then
     redis.call('HSET', record, 'checkpoint', checkpoint, 'at', at, 'skip', skip, 'checkpoint_ms', ms)
   end
