@@ -22,7 +22,10 @@ from streamscribe.ports import EventHandler, RecordHandler
 
 @dataclass(slots=True)
 class _Lane:
-    """One session: what was delivered and is not settled, and what waits for room, oldest first."""
+    """One session: what was delivered and is not settled, and what waits for room, oldest first.
+
+    What waits is bounded by its publishers, who wait with it.
+    """
 
     backlog: Backlog
     waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)

@@ -65,7 +65,10 @@ class _Unobserved:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """One session; publishers wait oldest first. `died_at` is the record at which its last worker ended."""
+    """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
+
+    `died_at` is the record at which its last worker ended.
+    """
 
     log: ReplayLog
     waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)
@@ -83,7 +86,7 @@ class _Lane:
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    """A worker process; `ready` are its sessions that may have something to send, in turn."""
+    """A worker process; `ready` are its sessions that may have something to send, in turn, each at most once."""
 
     link: Link
     lanes: dict[SessionId, _Lane] = field(default_factory=dict)
