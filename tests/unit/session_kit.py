@@ -96,7 +96,7 @@ def only(values: list[T]) -> T:
 def result(
     version: int, *, segment: int = 0, final: bool = False, pass_: int = 1, text: str = "one", **more: Any
 ) -> Result:
-    """A result as a worker would make it."""
+    """A result as a worker would make it: the next of a segment is of more audio."""
     return Result(
         type=ResultType.FINAL if final else ResultType.PARTIAL,
         pass_=pass_,
@@ -107,7 +107,7 @@ def result(
         text=text,
         stable_chars=0,
         start_ms=0,
-        end_ms=1000,
+        end_ms=more.pop("end_ms", 1000 * version),
         **more,
     )
 

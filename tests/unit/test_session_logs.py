@@ -1,5 +1,7 @@
 """The two logs of a session: records that become durable, results kept for a resume."""
 
+from dataclasses import replace
+
 import pytest
 
 from streamscribe.core.record_log import RecordLog
@@ -50,7 +52,7 @@ def test_confirming_what_was_never_published_is_a_defect() -> None:
         RecordLog().confirm(0)
 
 
-def test_law_3_old_versions_and_second_finals_are_dropped() -> None:
+def test_law_3_what_was_told_and_second_finals_are_dropped() -> None:
     log = ResultLog(10_000)
     assert log.add(result(1))
     assert not log.add(result(1))
@@ -61,7 +63,45 @@ def test_law_3_old_versions_and_second_finals_are_dropped() -> None:
     assert log.add(result(6, final=True, pass_=2))
     assert not log.add(result(7, final=True, pass_=1))
     assert not log.add(result(8, pass_=2))
-    assert log.last_version == 6
+    assert log.last_version == 3
+    log.check_integrity()
+
+
+def test_law_3_versions_grow_whatever_the_worker_counts() -> None:
+    log = ResultLog(10_000)
+    told = [log.add(result(count, segment=segment, end_ms=segment)) for segment, count in enumerate((7, 1, 7, 2))]
+    assert [one.version for one in told if one is not None] == [1, 2, 3, 4]
+
+
+def test_a_partial_of_no_more_audio_than_the_client_saw_is_dropped() -> None:
+    log = ResultLog(10_000)
+    assert log.add(result(1, text="one two", end_ms=2000))
+    assert not log.add(result(2, text="one", end_ms=1000))
+    assert not log.add(result(3, text="one two", end_ms=2000))
+    assert log.add(result(4, text="one two three", end_ms=3000))
+    log.check_integrity()
+
+
+def test_what_was_stable_stays_whoever_tells_the_next_partial() -> None:
+    log = ResultLog(10_000)
+    log.add(replace(result(1, text="one two three"), stable_chars=7))
+    other = log.add(replace(result(2, text="won two three four", words=(word("won", 0, 1),)), stable_chars=3))
+    assert other is not None
+    assert (other.text, other.stable_chars, other.words) == ("one two three four", 7, ())
+    longer = log.add(replace(result(3, text="one two three four five"), stable_chars=3))
+    assert longer is not None
+    assert longer.stable_chars == 7
+
+
+def test_an_empty_final_takes_back_what_was_shown_and_is_not_told_where_nothing_was() -> None:
+    log = ResultLog(10_000)
+    log.add(result(1))
+    assert log.add(result(2, final=True, pass_=2, text=""))
+    assert not log.add(result(3, segment=1, final=True, text=""))
+    assert not log.add(result(4, segment=1))
+    second = log.add(result(5, segment=1, final=True, pass_=2))
+    assert second is not None
+    assert second.version == 3
     log.check_integrity()
 
 
@@ -78,7 +118,7 @@ def test_a_resume_gets_what_it_lacks_in_order_of_versions() -> None:
 def test_of_partials_the_newest_of_each_segment_is_kept_until_its_final() -> None:
     log = ResultLog(10_000)
     for version, segment in ((1, 0), (2, 1), (3, 0)):
-        log.add(result(version, segment=segment))
+        assert log.add(result(version, segment=segment))
     assert [item.version for item in log.since(0) or []] == [2, 3]
     log.add(result(4, segment=0, final=True))
     assert [item.version for item in log.since(0) or []] == [2, 4]

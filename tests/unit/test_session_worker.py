@@ -61,6 +61,23 @@ def test_speech_and_flush_events_are_told() -> None:
     assert sent(session(Flushed(SESSION, "m", 1))) == [FlushDone("m")]
 
 
+def test_speech_and_flush_events_that_another_worker_tells_again_are_not_told_twice() -> None:
+    session = Driver().stream()
+    voice = [SpeechStarted(SESSION, 0, 250), SpeechStopped(SESSION, 0, 900), SpeechStarted(SESSION, 0, 900)]
+    flushes = [Flushed(SESSION, "m", 3), Flushed(SESSION, "m", 5)]
+    told = [message for event in (*voice, *flushes) for message in sent(session(event))]
+    assert len(told) == 5
+    assert [message for event in (*voice, *flushes) for message in sent(session(event))] == []
+    assert sent(session(SpeechStopped(SESSION, 0, 1500))) == [SpeechActivity(started=False, channel=0, at_ms=1500)]
+    assert sent(session(Flushed(SESSION, "m", 6))) == [FlushDone("m")]
+
+
+def test_progress_never_goes_back() -> None:
+    session = Driver().stream(10)
+    session(Progress(SESSION, 80))
+    assert sent(session(Progress(SESSION, 40))) == [Heartbeat(received_ms=100, processed_ms=80)]
+
+
 def test_progress_becomes_a_heartbeat() -> None:
     session = Driver().stream(10)
     assert sent(session(Progress(SESSION, 40))) == [Heartbeat(received_ms=100, processed_ms=40)]

@@ -21,21 +21,22 @@ def frames_of(audio: Samples, first: int, last: int) -> Frames:
     return audio[first * 160 : last * 160].reshape(-1, 160)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5600), st.booleans()), max_size=15), st.data())
-def test_a_track_gives_back_what_it_was_given_whatever_the_packets(
-    packets: list[tuple[int, bool]], data: st.DataObject
+@given(st.lists(st.tuples(st.integers(0, 5600), st.booleans()), max_size=15), st.integers(0, 30), st.data())
+def test_a_track_gives_back_what_it_was_given_whatever_the_packets_and_wherever_it_begins(
+    packets: list[tuple[int, bool]], first_shift: int, data: st.DataObject
 ) -> None:
-    audio = np.arange(sum(size for size, _ in packets), dtype=np.float32)
-    track = AudioTrack(BLOCK)
+    begin = first_shift * 160
+    audio = np.arange(begin + sum(size for size, _ in packets), dtype=np.float32)
+    track = AudioTrack(BLOCK, begin)
 
     def hold(block: Samples) -> None:
         track.hold(block, frames_of(audio, track.known_frames, frame_count(track.heard + len(block))))
 
-    at = forgotten = 0
+    at = forgotten = begin
     for size, flushed in packets:
         for block in track.receive(audio[at : at + size].copy()):
-            assert len(block) == BLOCK
             hold(block)
+            assert track.heard % BLOCK == 0
         at += size
         assert track.received == at
         assert at - track.heard < BLOCK
@@ -44,7 +45,7 @@ def test_a_track_gives_back_what_it_was_given_whatever_the_packets(
             assert track.received == at
             assert at - track.heard < 160
             assert track.heard % 160 == 0
-        forgotten = max(forgotten, data.draw(st.integers(0, at)))
+        forgotten = max(forgotten, data.draw(st.integers(begin, at)))
         track.forget_before(forgotten)
         assert track.held < track.heard - min(forgotten, track.heard) + BLOCK
         assert track.held_frames <= (track.held + BLOCK) // 160

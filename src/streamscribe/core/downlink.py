@@ -16,12 +16,18 @@ WorkerNews = r.Recognised | r.RulesHit | r.Progress | r.SpeechStarted | r.Speech
 
 
 class Downlink:
-    """Turns a worker's events into messages; a segment gets one final per pass, and versions grow (law 3)."""
+    """Turns a worker's events into messages; a segment gets one final per pass, and versions grow (law 3).
+
+    What another worker tells again is dropped: voice of audio whose voice was told, the answer to a flush that has one.
+    """
 
     def __init__(self, identity: SessionIdentity, limits: SessionLimits) -> None:
         self._identity = identity
         self._limits = limits
         self._results = ResultLog(limits.replay_bytes)
+        self._voice: dict[int, tuple[int, bool]] = {}
+        self._answered = -1
+        self._processed_ms = 0
 
     def greeting(self) -> m.Connected:
         """The first message of a session."""
@@ -44,19 +50,32 @@ class Downlink:
         """What the client is to be told of it; nothing of a result that is not new."""
         match news:
             case r.Recognised(result=result):
-                return self._told(result) if self._results.add(result) else []
+                taken = self._results.add(result)
+                return [] if taken is None else self._told(taken)
             case r.RulesHit():
                 self._results.expect(news)
                 return []
             case r.Progress(processed_ms=processed_ms):
-                return [m.Heartbeat(received_ms, processed_ms)]
+                self._processed_ms = max(self._processed_ms, processed_ms)
+                return [m.Heartbeat(received_ms, self._processed_ms)]
             case r.SpeechStarted(channel=channel, at_ms=at_ms):
-                return [m.SpeechActivity(started=True, channel=channel, at_ms=at_ms)]
+                return self._speech(m.SpeechActivity(started=True, channel=channel, at_ms=at_ms))
             case r.SpeechStopped(channel=channel, at_ms=at_ms):
-                return [m.SpeechActivity(started=False, channel=channel, at_ms=at_ms)]
-            case r.Flushed(marker=marker):
+                return self._speech(m.SpeechActivity(started=False, channel=channel, at_ms=at_ms))
+            case r.Flushed(marker=marker, index=index):
+                if index <= self._answered:
+                    return []
+                self._answered = index
                 return [m.FlushDone(marker)]
         assert_never(news)
+
+    def _speech(self, activity: m.SpeechActivity) -> list[m.ServerMessage]:
+        """A change of the voice; they follow each other, and where one ends the next may begin."""
+        change = activity.at_ms, activity.started
+        if change <= self._voice.get(activity.channel, (-1, False)):
+            return []
+        self._voice[activity.channel] = change
+        return [activity]
 
     def missed_since(self, version: int) -> list[m.ServerMessage] | None:
         """What a client lacks that has seen results up to `version`; None if part of it is no longer held."""

@@ -96,6 +96,19 @@ class SegmentClosed:
 Effect = SegmentOpened | SegmentClosed
 
 
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Where an endpointer stands while no segment is open; `voice_start` is None while there is no voice."""
+
+    position: int = 0
+    voice_start: int | None = None
+    last_end: int = 0
+    last_audio_end: int = 0
+
+
+BEGINNING = Between()
+
+
 class Endpointer:
     """Turns one channel's voice into segments.
 
@@ -103,23 +116,33 @@ class Endpointer:
     `preroll` before the voice, as far as no earlier model heard it, and `tail` after it, of which silence stands for
     what has not come. Where a segment is cut while voice goes on, the next one begins at the cut, and neither model
     hears the other's audio; one that is cut for its length is followed by no silence, for there is none.
-    Voice that grows too long is cut where `quietest` says, by default at the longest.
+    Voice that grows too long is cut where `quietest` says, by default at the longest. It begins where another stood.
     """
 
-    def __init__(self, rules: EndpointRules, quietest: Quietest = lambda start, end: end) -> None:
+    def __init__(
+        self,
+        rules: EndpointRules,
+        quietest: Quietest = lambda start, end: end,
+        begin: Between = BEGINNING,
+    ) -> None:
         self._rules = rules
         self._quietest = quietest
-        self._position = 0
-        self._voice = False
-        self._voice_start = 0
+        self._position = begin.position
+        self._voice = begin.voice_start is not None
+        self._voice_start = begin.voice_start or 0
         self._open: SegmentOpened | None = None
-        self._last_end = 0
-        self._last_audio_end = 0
+        self._last_end = begin.last_end
+        self._last_audio_end = begin.last_audio_end
 
     @property
     def open_segment(self) -> SegmentOpened | None:
         """The segment that is open now."""
         return self._open
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is no voice and no segment."""
+        return not self._voice and self._open is None
 
     @property
     def oldest_needed(self) -> int:
@@ -129,6 +152,18 @@ class Endpointer:
         if self._voice:
             return self._last_end
         return max(0, self._position - self._rules.lookback - self._rules.preroll)
+
+    @property
+    def between(self) -> Between | None:
+        """From where another would go on alike, when it has advanced to the same position; None while there is none.
+
+        A segment may be open if the other opens it again: one that began with a cut.
+        """
+        opened = self._open
+        if opened and (opened.start != self._last_end or opened != self._opening(opened.start)):
+            return None
+        voice_start = self._voice_start if self._voice else None
+        return Between(self._position, voice_start, self._last_end, self._last_audio_end)
 
     def advance(self, position: int, changes: Sequence[VoiceChange] = ()) -> list[Effect]:
         """The block that ends at `position` was heard; `changes` is what it told of the voice, in order."""
@@ -179,9 +214,12 @@ class Endpointer:
             self._begin(cut, effects)
 
     def _begin(self, start: int, effects: list[Effect]) -> None:
-        unheard = max(self._last_audio_end, start - self._rules.preroll)
-        self._open = SegmentOpened(start, audio_start=min(start, unheard))
+        self._open = self._opening(start)
         effects.append(self._open)
+
+    def _opening(self, start: int) -> SegmentOpened:
+        unheard = max(self._last_audio_end, start - self._rules.preroll)
+        return SegmentOpened(start, audio_start=min(start, unheard))
 
     def _finish(self, end: int, reason: EndpointReason, effects: list[Effect]) -> None:
         if not self._open:

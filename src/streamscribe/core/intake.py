@@ -39,13 +39,14 @@ class Intake(Generic[T]):
         window_bytes: int = 0,
         gap_timeout_s: float = 0.0,
         firsts: tuple[int, ...] = (0,),
+        next_sequence: int | None = None,
     ) -> None:
         self._window = window
         self._window_bytes = window_bytes
         self._gap_timeout_s = gap_timeout_s
         self._firsts = firsts
-        self._first: int | None = None
-        self._next = 0
+        self._first = next_sequence
+        self._next = next_sequence or 0
         self._held: dict[int, tuple[T, int]] = {}
         self._held_bytes = 0
         self._gap_since: float | None = None

@@ -1,10 +1,12 @@
 """The results of a session: each told once, in order, and kept for a resume."""
 
 from collections import deque
+from dataclasses import replace
 
 from streamscribe.core.integrity import ensure
 from streamscribe.core.records import RulesHit
 from streamscribe.core.results import Result
+from streamscribe.core.transcript import continue_from
 
 _REMEMBERED_FINALS = 1024
 """Segments are opened in order and few are open at once, so an older one is closed for good."""
@@ -27,6 +29,10 @@ def size_of(result: Result) -> int:
 class ResultLog:
     """Keeps law 3 on the client's side of the bus, and what a resume must send again.
 
+    Where one worker takes a session over from another, much is told again: each final is taken once a segment and pass,
+    and a partial if it is of more audio than the one before it, whose stable text it keeps. The log gives what it takes
+    the session's next version, so that versions grow whoever tells.
+
     Finals are kept, with what the rules found in them, up to `max_bytes`, the oldest are dropped first; of partials
     only the newest of each segment that has no final yet, as a client overwrites them anyway.
     """
@@ -45,25 +51,33 @@ class ResultLog:
 
     @property
     def last_version(self) -> int:
-        """The newest version taken; 0 before the first."""
+        """The newest version given; 0 before the first."""
         return self._last_version
 
-    def add(self, result: Result) -> bool:
-        """Takes a result that is new, and tells whether it was: not an old version, nor a second final."""
+    def add(self, result: Result) -> Result | None:
+        """The result as the client is told it; None for one that tells nothing new."""
         hits = None
         if result.is_final:
             hits, self._expected = self._expected, None
-        if result.version <= self._last_version or not self._may_follow(result):
-            return False
-        self._last_version = result.version
+        shown = self._partials.get(result.segment_id)
+        if not self._may_follow(result) or (not result.is_final and shown and not _is_newer(result, shown)):
+            return None
+        if result.is_final and not result.text and shown is None and result.segment_id not in self._final_pass:
+            self._conclude(result)  # it would take back what was never shown
+            return None
+        if not result.is_final and shown:
+            result = _continued(result, shown)
+        self._last_version += 1
+        result = replace(result, version=self._last_version)
+        self._partials.pop(result.segment_id, None)
         if result.is_final:
+            self._conclude(result)
             self._keep(result, hits)
         else:
-            self._partials.pop(result.segment_id, None)
             self._partials[result.segment_id] = result
             if len(self._partials) > _KEPT_PARTIALS:
                 del self._partials[next(iter(self._partials))]
-        return True
+        return result
 
     def expect(self, hits: RulesHit) -> None:
         """The final that comes next, if it is new and of this segment, has these hits: both are kept together."""
@@ -78,13 +92,14 @@ class ResultLog:
             return result.is_final and result.pass_ > self._final_pass[result.segment_id]
         return result.segment_id > self._closed_up_to
 
-    def _keep(self, result: Result, hits: RulesHit | None) -> None:
-        self._partials.pop(result.segment_id, None)
+    def _conclude(self, result: Result) -> None:
         self._final_pass[result.segment_id] = result.pass_
         if len(self._final_pass) > _REMEMBERED_FINALS:
             oldest = next(iter(self._final_pass))
             del self._final_pass[oldest]
             self._closed_up_to = max(self._closed_up_to, oldest)
+
+    def _keep(self, result: Result, hits: RulesHit | None) -> None:
         size_bytes = size_of(result)
         if hits is not None and hits.segment_id == result.segment_id:
             self._hits[result.version] = hits
@@ -116,3 +131,18 @@ class ResultLog:
         ensure(len(self._final_pass) <= _REMEMBERED_FINALS, "remembered finals are bounded")
         ensure(len(self._partials) <= _KEPT_PARTIALS, "kept partials are bounded")
         ensure(self._partials.keys().isdisjoint(self._final_pass), "no partial is kept beside its final")
+
+
+def _is_newer(result: Result, shown: Result) -> bool:
+    """Whether a partial is of more audio than the one that is shown, or says something else of as much."""
+    if result.end_ms != shown.end_ms:
+        return result.end_ms > shown.end_ms
+    return (result.text, result.stable_chars) != (shown.text, shown.stable_chars)
+
+
+def _continued(result: Result, shown: Result) -> Result:
+    """The partial with all that was stable of the one before it, though another worker told that."""
+    stable = shown.text[: shown.stable_chars]
+    if not result.text.startswith(stable):  # its words would tell another text
+        return replace(result, text=continue_from(stable, result.text), stable_chars=len(stable), words=())
+    return replace(result, stable_chars=len(stable)) if result.stable_chars < len(stable) else result

@@ -26,12 +26,15 @@ class _Segment:
 class Transcript:
     """The ledger of a session's segments; `last_pass` is the highest pass that will come for each.
 
+    Ids count up from `next_id`, over all channels.
+
     Methods that give a Result spend a version on it, and give None where there is nothing to tell: the segment is
     unknown or closed, its pass has its final, or the partial is the same as the last.
     """
 
-    def __init__(self, last_pass: int = 1) -> None:
+    def __init__(self, last_pass: int = 1, next_id: int = 0) -> None:
         self._last_pass = last_pass
+        self._next_id = next_id
         self._segments: dict[int, _Segment] = {}
         self._opened = 0
         self._closed = 0
@@ -47,11 +50,17 @@ class Transcript:
         """How many segments still wait for their last final."""
         return len(self._segments)
 
-    def open_segment(self, channel: int, start_ms: int) -> int:
-        """The id of a new segment; ids count up from 0 over all channels."""
-        segment_id = self._opened
+    @property
+    def next_id(self) -> int:
+        """The id that no segment has had yet."""
+        return self._next_id
+
+    def open_segment(self, channel: int, start_ms: int, again: int | None = None) -> int:
+        """The id of a new segment, or `again` of one that was opened before: something of that may have been shown."""
+        segment_id = self._next_id if again is None else again
+        self._next_id = max(self._next_id, segment_id + 1)
         self._opened += 1
-        self._segments[segment_id] = _Segment(channel, start_ms, start_ms)
+        self._segments[segment_id] = _Segment(channel, start_ms, start_ms, shown=again is not None)
         return segment_id
 
     def partial(
@@ -188,6 +197,7 @@ class Transcript:
     def check_integrity(self) -> None:
         """Opened == open + closed; the stable prefix is a prefix; times are in order."""
         ensure(self._opened == len(self._segments) + self._closed, "opened == open + closed")
+        ensure(all(segment_id < self._next_id for segment_id in self._segments), "ids count up")
         for segment in self._segments.values():
             ensure(segment.text.startswith(segment.stable), "stable is a prefix of the text")
             ensure(segment.start_ms <= segment.end_ms, "start <= end")

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from streamscribe.core.audio import to_ms, to_samples
-from streamscribe.core.endpoint import Endpointer, EndpointRules
+from streamscribe.core.checkpoint import ChannelPoint
+from streamscribe.core.endpoint import Between, Endpointer, EndpointRules
+from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened, SpeechStarted, SpeechStopped
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Samples, VadOptions, VadRequest, VoiceEvent
@@ -12,21 +14,55 @@ from streamscribe.worker.track import AudioTrack
 
 
 class Channel:
-    """Hears blocks one after the other and tells when voice begins and ends; `endpointer` makes segments of it."""
+    """Hears blocks one after the other and tells when voice begins and ends; `endpointer` makes segments of it.
 
-    def __init__(self, index: int, opened: SessionOpened, tools: StreamTools, emit: Emit) -> None:
+    Its audio begins at sample `start`, and it goes on at `point`: until then it `is_behind`, and only fills the memory
+    of what comes.
+    """
+
+    def __init__(
+        self, index: int, opened: SessionOpened, tools: StreamTools, emit: Emit, point: ChannelPoint, start: int
+    ) -> None:
         self.index = index
         self.rules = endpoint_rules(opened.options, tools)
-        self.track = AudioTrack(tools.models.vad.block_samples)
-        self.endpointer = Endpointer(self.rules, self.track.quietest)
+        self.track = AudioTrack(tools.models.vad.block_samples, start)
+        begin = Between(point.heard, point.voice_start, point.last_end, point.last_audio_end)
+        self.endpointer = Endpointer(self.rules, self.track.quietest, begin)
         self.segment: Segment | None = None
         self._session_id = opened.session_id
+        self._vad = tools.models.vad
         self._replica = tools.models.vad_replica
         silence_ms = opened.options.endpoint.silence_ms or tools.settings.silence_ms
-        self._state = tools.models.vad.open(VadOptions(silence_ms))
+        self._state = self._vad.open(VadOptions(silence_ms))
+        self._ahead = point if point.heard else None
         self._priority = audio_priority(opened.options)
         self._key = object()  # what a replica may hold for a while after the channel is gone
         self._emit = emit
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether what it hears was heard before, and told."""
+        return self._ahead is not None
+
+    @property
+    def point(self) -> ChannelPoint | None:
+        """Where another could go on, once what was said before is told; None while there is no such place."""
+        between = self.endpointer.between
+        if between is None or self.is_behind:
+            return None
+        voice = self._vad.point(self._state)
+        return ChannelPoint(between.position, voice, between.voice_start, between.last_end, between.last_audio_end)
+
+    @property
+    def needed(self) -> int:
+        """The first sample that another would need to go on at `point`."""
+        return min(self.endpointer.oldest_needed, self.track.heard - self._vad.memory_samples)
+
+    @property
+    def reach(self) -> int:
+        """How far before the newest sample `needed` may lie where there is a point."""
+        lookback = self.rules.lookback + self.rules.preroll
+        return max(lookback, self._vad.memory_samples, self.rules.cut_search + self._vad.block_samples)
 
     async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
         """What the block tells of the voice; the track has it then."""
@@ -38,10 +74,19 @@ class Channel:
             patient=True,
         )
         self.track.hold(block, heard.frames)
+        if self._ahead is not None:
+            self._catch_up(self._ahead)
+            return ()
         for change in heard.events:
             event = SpeechStarted if change.started else SpeechStopped
             self._emit(event(self._session_id, self.index, to_ms(change.at)))
         return heard.events
+
+    def _catch_up(self, point: ChannelPoint) -> None:
+        ensure(self.track.heard <= point.heard, "blocks end where they ended before")
+        if self.track.heard == point.heard:
+            self._vad.go_on(self._state, point.voice)
+            self._ahead = None
 
     def forget(self) -> None:
         """Drops the audio that no segment can ask for any more."""

@@ -13,12 +13,12 @@ from streamscribe.core.integrity import ensure
 from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.records import (
     AudioChunk,
+    Emitted,
     Failed,
     Finished,
     Record,
     SessionAbandoned,
     SessionOpened,
-    WorkerEvent,
 )
 from streamscribe.models.pool import Models
 from streamscribe.observe.logs import get_logger
@@ -163,7 +163,7 @@ class Worker:
                 self._bus.settle(session_id, len(record.data) if isinstance(record, AudioChunk) else 0)
         return Finished(session_id, stream.audio_ms)
 
-    def _tell(self, owned: _Owned, event: WorkerEvent) -> None:
+    def _tell(self, owned: _Owned, event: Emitted) -> None:
         """Sends an event of a session that is still ours."""
         if self._sessions.get(event.session_id) is owned:
             self._bus.emit(event)

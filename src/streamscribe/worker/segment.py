@@ -13,7 +13,7 @@ from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.ids import TenantId
 from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.options import Hotword, SessionOptions, Task
-from streamscribe.core.records import WorkerEvent
+from streamscribe.core.records import Emitted
 from streamscribe.core.results import Word
 from streamscribe.core.rules import RuleHit
 from streamscribe.models.pool import Lease, Models
@@ -26,7 +26,7 @@ from streamscribe.worker.recall import Recall
 from streamscribe.worker.silence import SilentFrames
 from streamscribe.worker.track import AudioTrack, frame_at
 
-Emit = Callable[[WorkerEvent], None]
+Emit = Callable[[Emitted], None]
 
 
 @dataclass(frozen=True, slots=True)

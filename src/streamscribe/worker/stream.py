@@ -18,11 +18,13 @@ from streamscribe.core.records import (
     Record,
     SessionOpened,
 )
+from streamscribe.core.transcript import Transcript
 from streamscribe.models.pool import Lease
 from streamscribe.models.ports import Samples
 from streamscribe.worker.channel import Channel
 from streamscribe.worker.finals import line_of_finals
 from streamscribe.worker.passes import passes_of
+from streamscribe.worker.recovery import Recovery, beginning
 from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
 from streamscribe.worker.teller import Teller
 
@@ -33,6 +35,7 @@ PROGRESS_S = 1.0
 class Stream:
     """Hears a session's audio block by block, channel after channel, so that packet sizes change nothing (law 4).
 
+    It begins with the session or at its checkpoint, and then tells all that it would have told later (law 4).
     `tasks` owns its decodes: leaving the group waits for the last final, and one that fails ends the stream. What is
     in memory is bounded by the longest segment, and one more for each pending final (law 7). Raises BadRequest for a
     language that the model does not know.
@@ -43,16 +46,21 @@ class Stream:
         if options.language is not None:  # told at once, not at the first final
             tools.models.recognition.current.recognizer.check_language(options.language)
         self.ended = False
-        self.channels = [Channel(index, opened, tools, emit) for index in range(options.audio.channels)]
+        begin = beginning(opened)
+        self.channels = [
+            Channel(index, opened, tools, emit, point, begin.start) for index, point in enumerate(begin.channels)
+        ]
         self._session_id = opened.session_id
         self._emit = emit
         self._loop = asyncio.get_running_loop()
-        self._intake = Intake[Record](window=0, window_bytes=0, gap_timeout_s=0, firsts=(0,))
-        self._intake.offer(opened.index, opened, 0, 0)
-        self._reader = PcmReader(options.audio)
+        self._intake = Intake[Record](next_sequence=begin.index)
+        self._reader = PcmReader(options.audio, begin.start)
+        self._skip_bytes = begin.skip_bytes
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
-        self._hotwords = options.hotwords
-        self._teller = Teller(opened, emit, tools.observer)
+        self._hotwords = begin.hotwords
+        transcript = Transcript(options.mode.last_pass, begin.segments)
+        self._recovery = Recovery(opened, begin, self.channels, transcript, emit)
+        self._teller = Teller(opened, transcript, begin.sequence, emit, tools.observer, self._recovery.conclude)
         self._models = tools.models
         self._leases: set[Lease] = set()
         self._line = line_of_finals(options, tools)
@@ -100,7 +108,9 @@ class Stream:
     async def _hear_chunk(self, chunk: AudioChunk) -> None:
         """Piece by piece, so that a large message does not hold up the event loop."""
         data, size = chunk.data, self._piece_bytes
-        for at in range(0, len(data), size):
+        skipped, self._skip_bytes = self._skip_bytes, 0
+        self._recovery.receive(chunk, self._teller.sequence, self._hotwords)
+        for at in range(skipped, len(data), size):
             await self._hear(self._reader.read(data[at : at + size]))
         self._teller.sequence = chunk.sequence
 
@@ -115,7 +125,8 @@ class Stream:
         await self._line.room()
         for channel, block in zip(self.channels, blocks, strict=True):
             changes = await channel.hear(block, last=last)
-            await self._perform(channel, channel.endpointer.advance(channel.track.heard, changes))
+            if not channel.is_behind:
+                await self._advance(channel, channel.endpointer.advance(channel.track.heard, changes), last=last)
             channel.forget()
         for one in self._passes:
             await one.heard()
@@ -126,7 +137,8 @@ class Stream:
         if len(blocks[0]):
             await self._hear_blocks(blocks)
         for channel in self.channels:
-            await self._perform(channel, channel.endpointer.flush(channel.track.heard))
+            if not channel.is_behind:
+                await self._advance(channel, channel.endpointer.flush(channel.track.heard))
         self.caught_up()
         await self._line.room()
         self._line.ready(self._line.join(), lambda: self._emit(Flushed(self._session_id, asked.marker, asked.index)))
@@ -135,21 +147,30 @@ class Stream:
         await self._hear(self._reader.flush())
         await self._hear_blocks([channel.track.last_block() for channel in self.channels], last=True)
         for channel in self.channels:
-            await self._perform(channel, channel.endpointer.end(channel.track.heard))
+            ensure(not channel.is_behind, "a channel's point lies within the audio")
+            await self._advance(channel, channel.endpointer.end(channel.track.heard), last=True)
         self.caught_up()
         self.ended = True
 
-    async def _perform(self, channel: Channel, effects: Iterable[Effect]) -> None:
+    async def _advance(self, channel: Channel, effects: Iterable[Effect], *, last: bool = False) -> None:
+        """Performs what a block or a flush brought; behind the `last` one nobody can go on."""
+        closed = False
         for effect in effects:
             match effect:
                 case SegmentOpened():
                     channel.segment = self._open(channel, effect)
                 case SegmentClosed():
+                    closed = True
                     await self._close(channel, effect)
+        if not last:
+            self._recovery.heard(channel, closed=closed)
 
     def _open(self, channel: Channel, opened: SegmentOpened) -> Segment:
+        trail = self._recovery.trails[channel.index]
+        segment_id = self._teller.transcript.open_segment(channel.index, to_ms(opened.start), trail.next_id)
+        trail.open(segment_id)
         segment = Segment(
-            id=self._teller.transcript.open_segment(channel.index, to_ms(opened.start)),
+            id=segment_id,
             tenant_id=self._teller.tenant_id,
             track=channel.track,
             channel=channel.index,
@@ -168,6 +189,7 @@ class Stream:
         segment, channel.segment = channel.segment, None
         if segment is None:
             raise AssertionError("what closes was open")
+        self._recovery.trails[channel.index].close()
         segment.voice_ended_s = self._when(channel, closed.end)
         for one in self._passes:
             await one.closed(segment, closed)
@@ -187,6 +209,7 @@ class Stream:
         self._intake.check_integrity()
         self._teller.transcript.check_integrity()
         self._line.check_integrity()
+        self._recovery.check_integrity()
         for channel in self.channels:
             channel.endpointer.check_integrity()
             opened = channel.endpointer.open_segment

@@ -1,6 +1,7 @@
 """Tells a session's results, each with the next version, and measures how late they are."""
 
 import asyncio
+from collections.abc import Callable
 
 from streamscribe.core.audio import to_ms
 from streamscribe.core.records import Recognised, RulesHit, SessionOpened
@@ -12,16 +13,26 @@ from streamscribe.worker.segment import Emit, Final, Segment
 
 
 class Teller:
-    """Owns a session's transcript; `sequence` is the last audio sequence that was processed.
+    """Tells of a session's transcript; `sequence` is the last audio sequence that was processed.
 
-    A result gets its version when it is told, so that versions come in order. `_s` are seconds of the event loop's
-    clock. Latencies are measured of live sessions only: a file has none.
+    A result gets its version when it is told, so that versions come in order. `concluded` hears the channel of each
+    segment whose last final was told, or for which there is none to tell. `_s` are seconds of the event loop's clock.
+    Latencies are measured of live sessions only: a file has none.
     """
 
-    def __init__(self, opened: SessionOpened, emit: Emit, observer: WorkerObserver) -> None:
+    def __init__(
+        self,
+        opened: SessionOpened,
+        transcript: Transcript,
+        sequence: int,
+        emit: Emit,
+        observer: WorkerObserver,
+        concluded: Callable[[int], None],
+    ) -> None:
         self._last_pass = opened.options.mode.last_pass
-        self.transcript = Transcript(self._last_pass)
-        self.sequence = 0
+        self.transcript = transcript
+        self.sequence = sequence
+        self._concluded = concluded
         self.tenant_id = opened.tenant_id
         self._opened = opened
         self._emit = emit
@@ -66,11 +77,16 @@ class Teller:
         What the rules found is told once: of the last pass, before its final.
         """
         last = pass_ == self._last_pass
-        if not final.text:
+        if final.text:
+            self._tell_text(segment, pass_, final, end, last=last)
+        else:
             if last:
                 self._observer.segment_empty(self.tenant_id)
             self._tell(self.transcript.drop(segment.id, pass_, sequence=self.sequence))
-            return
+        if last:
+            self._concluded(segment.channel)
+
+    def _tell_text(self, segment: Segment, pass_: int, final: Final, end: int, *, last: bool) -> None:
         if last and segment.hotwords:
             self._observer.hotwords_sought(self.tenant_id, bool(final.hotwords))
         if last and final.hits:

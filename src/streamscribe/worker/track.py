@@ -14,21 +14,21 @@ QUIET_SPAN = to_samples(160)
 class AudioTrack:
     """Gathers samples into blocks, and keeps the blocks that were heard, and their frames, until they are forgotten.
 
-    Indices count samples since the session began, and frames, of which frame i begins with sample 160 i. A block costs
+    Indices count samples since the session began, and frames, of which frame i begins with sample 160 i; the track
+    begins at `start`, a whole frame shift. Blocks end at multiples of their length wherever it began. A block costs
     the same whatever the age of the session (law 7): blocks are kept side by side and joined only when a stretch is cut
     out. The owner forgets what no segment may need: at most the longest segment and the look-back stay.
     """
 
-    def __init__(self, block_samples: int) -> None:
+    def __init__(self, block_samples: int, start: int = 0) -> None:
         self._block_samples = block_samples
-        self._filling = np.empty(block_samples, np.float32)
-        self._filled = 0
         self._blocks: deque[Samples] = deque()
-        self._start = 0
-        self._heard = 0
+        self._start = start
+        self._heard = start
         self._frames: deque[Frames] = deque()
-        self._first_frame = 0
-        self._known_frames = 0
+        self._first_frame = frame_at(start)
+        self._known_frames = self._first_frame
+        self._fill(start)
         self._no_frames: Frames = np.zeros((0, 0), np.float32)
 
     @property
@@ -58,33 +58,40 @@ class AudioTrack:
 
     def receive(self, samples: Samples) -> list[Samples]:
         """The blocks that are full now; hold each when it was heard, in order. `samples` is the track's from now on."""
-        if not self._filled and len(samples) == self._block_samples:  # the usual packet needs no copy
+        if not self._filled and len(samples) == self._block_samples == len(self._filling):  # most need no copy
+            self._begun += self._block_samples
             return [samples]
         blocks: list[Samples] = []
         taken = 0
         while taken < len(samples):
-            count = min(self._block_samples - self._filled, len(samples) - taken)
+            count = min(len(self._filling) - self._filled, len(samples) - taken)
             self._filling[self._filled : self._filled + count] = samples[taken : taken + count]
             self._filled += count
             taken += count
-            if self._filled == self._block_samples:
+            if self._filled == len(self._filling):
                 blocks.append(self._filling)
-                self._filling = np.empty(self._block_samples, np.float32)
-                self._filled = 0
+                self._fill(self._begun + self._filled)
         return blocks
+
+    def _fill(self, begin: int) -> None:
+        """Begins the next block, which ends at the next multiple of their length."""
+        self._begun = begin
+        self._filling = np.empty(self._block_samples - begin % self._block_samples, np.float32)
+        self._filled = 0
 
     def short_block(self) -> Samples:
         """What has come of the next block, in whole frame shifts and perhaps nothing; the rest begins a new one."""
         count = self._filled - self._filled % FRAME_SHIFT_SAMPLES
         block, rest = self._filling[:count], self._filling[count : self._filled]
-        self._filling, self._filled = np.empty(self._block_samples, np.float32), len(rest)
-        self._filling[: self._filled] = rest
+        self._fill(self._begun + count)
+        self._filling[: len(rest)] = rest
+        self._filled = len(rest)
         return block
 
     def last_block(self) -> Samples:
         """What has not filled a block, perhaps nothing, at the end of the audio."""
         rest = self._filling[: self._filled]
-        self._filling, self._filled = np.empty(self._block_samples, np.float32), 0
+        self._fill(self._begun + self._filled)
         return rest
 
     def hold(self, block: Samples, frames: Frames) -> None:

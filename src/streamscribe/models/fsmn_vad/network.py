@@ -28,8 +28,7 @@ class Network:
     @property
     def reach_frames(self) -> int:
         """How many frames before the newest still show in the memories: each layer looks back on the one before it."""
-        layers, _, frames, _ = self._memory_shape
-        return layers * frames
+        return int(self._memory_shape[0] * self._memory_shape[2])
 
     def new_memory(self) -> Floats:
         """What a stream that has heard nothing remembers; shape (layers, channels, frames, 1)."""
