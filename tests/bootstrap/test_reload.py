@@ -86,6 +86,28 @@ async def test_where_two_versions_have_no_room_the_one_that_serves_goes_on(model
         assert told.swaps == [("recognizer", "memory")]
 
 
+async def test_a_gpu_without_room_is_asked_for_models_that_may_run_there_alone(model_dir: Path) -> None:
+    loader, told, settings = ModelLoader(), Told(), of(model_dir)
+    models = loader.models(settings)
+    asked: list[str] = []
+
+    def gpu_free(device: str) -> float:
+        asked.append(device)
+        return 1000
+
+    models.start()
+    try:
+        models.wait_ready()
+        reloading = Reloading(models, loader, settings, told, free=lambda: 1e12, gpu_free=gpu_free)
+        folders = {"tiny-punc": shutil.copytree(BUNDLED / "tiny-punc", model_dir / "punc")}
+        changed = of(model_dir, second_pass="sensevoice", folders=folders)
+        (folders["tiny-punc"] / "notes.txt").write_text("retrained")
+        assert await reloading.to(changed) == {"recognizer": "memory", "punctuation": "done"}
+        assert asked == ["cpu"]
+    finally:
+        models.close()
+
+
 async def test_the_settings_bound_the_memory_too(model_dir: Path) -> None:
     async with tiny(model_dir) as (_, reloading, _told):
         bounded = of(model_dir, second_pass="sensevoice", max_memory_bytes=2**20)

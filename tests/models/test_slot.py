@@ -2,16 +2,18 @@
 
 import asyncio
 import gc
+import sys
 import weakref
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.core.errors import ModelUnavailable
-from streamscribe.models.memory import free_bytes, resident_bytes
+from streamscribe.models.memory import free_bytes, gpu_free_bytes, resident_bytes
 from streamscribe.models.pool import Recognition
 from streamscribe.models.slot import Slot
 from streamscribe.models.swap import Refusal, SwapRefused, prepare
@@ -143,3 +145,19 @@ def test_free_memory_is_the_least_that_the_machine_and_each_control_group_leave(
 def test_this_process_has_something_in_memory_and_more_could_be_had() -> None:
     assert resident_bytes() > 2**20
     assert free_bytes() > 0
+
+
+def test_what_a_gpu_has_free_is_what_nobody_has_and_what_pytorch_keeps_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    available = True
+    cuda = SimpleNamespace(
+        is_available=lambda: available,
+        mem_get_info=lambda device: ({"cuda": 1000, "cuda:1": 50}[device], 9000),
+        memory_reserved=lambda device: 300,
+        memory_allocated=lambda device: 100,
+    )
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    assert [gpu_free_bytes(device) for device in ("cuda", "cuda:1", "cpu")] == [1200, 250, inf]
+    available = False
+    assert gpu_free_bytes("cuda") == inf
+    monkeypatch.delitem(sys.modules, "torch")
+    assert gpu_free_bytes("cuda") == inf

@@ -10,7 +10,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 from streamscribe.bootstrap.engines import VAD_ID, punctuator_id, recognizer_ids, streaming_id
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.weights import size_bytes, weights_digest
-from streamscribe.models.memory import free_bytes, resident_bytes, trim
+from streamscribe.models.memory import free_bytes, gpu_free_bytes, resident_bytes, trim
 from streamscribe.models.pool import FirstPass, Models, Punctuation, Recognition, close_version
 from streamscribe.models.slot import Slot, Version
 from streamscribe.models.swap import Refusal, SwapRefused, prepare
@@ -94,13 +94,18 @@ class Reloading:
         *,
         replaced: Callable[[], None] = lambda: None,
         free: Callable[[], float] = free_bytes,
+        gpu_free: Callable[[str], float] = gpu_free_bytes,
     ) -> None:
-        """`replaced` is called when a role has another version, on the event loop; `free` tells bytes of memory."""
+        """`replaced` is called when a role has another version, on the event loop.
+
+        `free` tells bytes of memory, `gpu_free` those of a device, infinite where that is no GPU.
+        """
         self._models = models
         self._settings = settings
         self._observer = observer
         self._replaced = replaced
         self._free = free
+        self._gpu_free = gpu_free
         self._one_at_a_time = asyncio.Lock()
         self._roles = _roles(models, loader)
         self._serving = {role.name: role.recipe(settings, role.slot.current.weights) for role in self._roles}
@@ -146,17 +151,19 @@ class Reloading:
             recipe = role.recipe(settings, weights)
             if recipe == self._serving[role.name]:
                 return recipe, None
-            self._check_memory(settings, ids)
+            self._check_memory(role, settings, ids)
         except OSError as error:
             raise SwapRefused(Refusal.DAMAGED, f"its files cannot be read: {error.strerror}") from None
         return recipe, await prepare(partial(role.version, settings), partial(role.flaw, weights))
 
-    def _check_memory(self, settings: ModelSettings, ids: tuple[str, ...]) -> None:
+    def _check_memory(self, role: Role[Any], settings: ModelSettings, ids: tuple[str, ...]) -> None:
         """Raises SwapRefused where a second version has no room beside the one that serves."""
         need = BYTES_OF_FILE * sum(size_bytes(settings, one) for one in ids)
         room, most = self._free(), settings.max_memory_bytes
         if most:
             room = min(room, most - resident_bytes())
+        if "device" not in role.indifferent:
+            room = min(room, self._gpu_free(settings.device))
         if need > room:
             raise SwapRefused(Refusal.MEMORY, f"{need / 2**20:.0f} MiB are needed, {max(0.0, room) / 2**20:.0f} left")
 
@@ -201,7 +208,15 @@ def _anything(former: Punctuation, new: Punctuation) -> str | None:
     return None
 
 
-async def reload_at_hangup(reloading: Reloading, reread: Callable[[], Settings]) -> NoReturn:
+class Reloads(Protocol):
+    """Who brings the models to other settings."""
+
+    async def to(self, settings: ModelSettings) -> object:
+        """Returns when it is done; what is refused is in the logs."""
+        ...
+
+
+async def reload_at_hangup(reloading: Reloads, reread: Callable[[], Settings]) -> NoReturn:
     """At each SIGHUP brings the models to the settings as they are then; ends by cancellation.
 
     Signals that come meanwhile are one more. Settings that cannot be read change nothing, and the log says why.

@@ -3,6 +3,7 @@ freed one leaves."""
 
 import ctypes
 import os
+import sys
 from math import inf
 from pathlib import Path
 
@@ -40,6 +41,18 @@ def share_heap() -> None:
     choose = getattr(ctypes.CDLL(None), "mallopt", None)
     if choose is not None and not any(os.environ.get(name) for name in _CHOSEN_BY_HAND):
         choose(_M_ARENA_MAX, 1)
+
+
+def gpu_free_bytes(device: str) -> float:
+    """What PyTorch could take of the GPU `cuda` or `cuda:N`: what nobody has, and what it keeps there without using it.
+
+    Infinite for other devices, and where PyTorch was not loaded by now or finds no GPU. Blocks for the driver.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+        return inf
+    free, _ = torch.cuda.mem_get_info(device)
+    return float(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
 
 
 def trim() -> None:
