@@ -138,6 +138,45 @@ def test_a_machine_that_computes_attention_wrongly_is_found_at_the_start(nano_di
         FunAsrNano(files_of(nano_directory))
 
 
+def test_float32_is_exact_on_gpus_for_the_whole_process():
+    import torch
+
+    from streamscribe.models.funasr_torch.device import use_exact_floats
+
+    switches = (torch.backends.cudnn, torch.backends.cuda.matmul)
+    before = [switch.allow_tf32 for switch in switches]
+    try:
+        for switch in switches:
+            switch.allow_tf32 = True
+        use_exact_floats()
+        assert [switch.allow_tf32 for switch in switches] == [False, False]
+    finally:
+        for switch, was in zip(switches, before, strict=True):
+            switch.allow_tf32 = was
+
+
+def test_a_batch_goes_to_the_device_padded_with_zeros_and_comes_back_row_by_row():
+    import torch
+
+    from streamscribe.models.funasr_torch.transfer import padded_on, rows_from
+
+    batch = [np.random.default_rng(count).normal(0, 1, (count, 5)).astype(np.float32) for count in (3, 7, 1)]
+    batch[0].flags.writeable = False
+    whole, lengths = padded_on(torch.device("cpu"), batch)
+    assert (whole.shape, whole.dtype, lengths.dtype) == ((3, 7, 5), torch.float32, torch.int64)
+    assert lengths.tolist() == [3, 7, 1]
+    assert all(not whole[index, len(rows) :].any() for index, rows in enumerate(batch))
+    back, counts = rows_from(whole.double(), lengths.int())
+    assert back.dtype == np.float32
+    assert all(np.array_equal(rows[:count], one) for rows, count, one in zip(back, counts, batch, strict=True))
+
+
+def test_an_embedding_keeps_none_of_its_batch_in_memory(nano, speech):
+    for embedding in nano.encode([nano.features(speech(seed, to_samples(400 * seed + 400))) for seed in range(3)]):
+        assert embedding.base is None
+        assert embedding.flags.c_contiguous
+
+
 def test_a_directory_without_a_language_model_is_refused(nano_directory, tmp_path):
     import shutil
 

@@ -82,3 +82,20 @@ async def test_segments_of_sessions_are_encoded_whole_by_the_frames_that_the_pla
     async with rig(models) as running:
         finals = await running.transcribe("s", audio, SessionOptions(mode=Mode.OFFLINE), sizes=1234)
     assert len(finals) >= 3
+
+
+def test_an_encoder_that_takes_company_amiss_encodes_one_by_one_and_serves(monkeypatch, capsys):
+    from streamscribe.bootstrap.models import load_models
+    from streamscribe.models.funasr_torch.nano import FunAsrNano
+
+    encode = FunAsrNano._encode
+
+    def worse_in_company(self, batch):
+        rows, lengths = encode(self, batch)
+        return (rows if len(batch) == 1 else 1.01 * rows), lengths
+
+    monkeypatch.setattr(FunAsrNano, "_encode", worse_in_company)
+    models = load_models(ModelSettings.model_validate({"profile": "tiny", "second_pass": "nano"}))
+    assert not models.recognition.current.stage.parts[0].batches
+    assert "batching is off" in capsys.readouterr().out
+    models.close()

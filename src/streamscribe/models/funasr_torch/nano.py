@@ -15,8 +15,9 @@ from streamscribe.models.funasr_torch.device import open_device
 from streamscribe.models.funasr_torch.nano_identity import decoder_identity, encoder_identity
 from streamscribe.models.funasr_torch.nano_modules import NanoModules, load_nano
 from streamscribe.models.funasr_torch.nano_prompt import dialogue, language_name, plain_text, token_limit
+from streamscribe.models.funasr_torch.transfer import padded_on, rows_from
 from streamscribe.models.funasr_torch.watch import Watch
-from streamscribe.models.lfr import FRONT_END, STACKED, STRIDE, Rows, low_frame_rate, padded
+from streamscribe.models.lfr import FRONT_END, STACKED, STRIDE, Rows, low_frame_rate
 from streamscribe.models.ports import (
     DecodeRequest,
     Embedding,
@@ -33,8 +34,8 @@ _MAX_SAMPLES = 30 * SAMPLE_RATE
 _PARITY = 1e-3
 _PARITY_HALF = 5e-2
 """The largest difference that rounding makes, in shares of the largest value: in float32, and in 16 bits."""
-_PARITY_ROWS = (24, 9)
-"""Two lengths with which a batch is tried: of their rows of 60 ms, more than half are padding in the second."""
+_PARITY_ROWS = 24
+"""Rows of 60 ms with which that is tried: three tokens, and one in a shorter prompt."""
 
 
 class _Local(threading.local):
@@ -61,8 +62,10 @@ class FunAsrNano:
         self._local = _Local()
         self._encoder_identity = encoder_identity(self._parts, self._device)
         self._decoder_identity = decoder_identity(self._parts, self._device)
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self._device))  # on which the weights were loaded
         with torch.inference_mode():
-            self._check_parity()
+            self._check_attention()
 
     @property
     def parts(self) -> NanoModules:
@@ -118,8 +121,9 @@ class FunAsrNano:
         spoken = [index for index, rows in enumerate(batch) if len(rows)]
         if spoken:
             with torch.inference_mode(), torch.cuda.stream(self._stream):
-                for index, rows in zip(spoken, self._encode([batch[index] for index in spoken]), strict=True):
-                    encoded[index] = rows.float().cpu().numpy()
+                whole, lengths = rows_from(*self._encode([batch[index] for index in spoken]))
+            for index, rows, length in zip(spoken, whole, lengths, strict=True):
+                encoded[index] = rows[: self._tokens_of(length)].copy()  # a view would keep the whole batch
         return encoded
 
     def decode(self, batch: Sequence[DecodeRequest]) -> list[Hypothesis | LookAgain]:
@@ -135,17 +139,18 @@ class FunAsrNano:
                 hypotheses[index] = hypothesis
         return hypotheses
 
-    def _encode(self, batch: Sequence[Rows]) -> list[Tensor]:
-        speech, counts = (self._moved(torch.from_numpy(array)) for array in padded(batch))
-        memory, lengths = self._parts.audio_encoder(speech, counts.long())
+    def _encode(self, batch: Sequence[Rows]) -> tuple[Tensor, Tensor]:
+        """The batch's rows, as many as the longest segment has tokens, and how many each had before halving.
+
+        All tensors are made, read and freed on the stream that is current, and only the weights are older, so that none
+        has to be kept for another stream (`record_stream`).
+        """
+        speech, counts = padded_on(self._device, batch)
+        memory, lengths = self._parts.audio_encoder(speech, counts)
         # What the encoder makes of padding would be read by the adaptor where it joins rows.
         inside = torch.arange(memory.shape[1], device=self._device) < lengths[:, None]
         adapted, lengths = self._parts.adaptor(memory * inside[:, :, None], lengths)
-        return [rows[: self._tokens_of(length)] for rows, length in zip(adapted, lengths.tolist(), strict=True)]
-
-    def _moved(self, tensor: Tensor) -> Tensor:
-        """The tensor on the device; from pinned memory, for which alone a copy waits for nobody."""
-        return tensor if self._stream is None else tensor.pin_memory().to(self._device, non_blocking=True)
+        return adapted[:, : self._tokens_of(adapted.shape[1])], lengths
 
     def _tokens_of(self, rows: int) -> int:
         for _ in range(self._parts.halvings):
@@ -184,21 +189,21 @@ class FunAsrNano:
         embedded: Tensor = self._parts.language_model.get_input_embeddings()(ids)
         return embedded
 
-    def _check_parity(self) -> None:
-        """Raises ModelUnavailable where a batch is encoded otherwise than alone, or `sdpa` attends unlike `eager`."""
+    def _check_attention(self) -> None:
+        """Raises ModelUnavailable where `sdpa` attends unlike `eager`: its texts could not be relied on, batch or not.
+
+        Whether a batch is encoded as its members are is asked by who batches (`encoder.parity`).
+        """
         model = self._parts.language_model
-        width = STACKED * MELS
-        long, short = (np.sin(np.arange(n * width, dtype=np.float32)).reshape(n, width) for n in _PARITY_ROWS)
-        alone, together = self._encode([short])[0], self._encode([long, short])[1]
-        embedding = alone.float().cpu().numpy()
-        prompts = left_padded([self._prompt(DecodeRequest(rows, 0)) for rows in (embedding, embedding[:2])])
+        wave = np.sin(np.arange(_PARITY_ROWS * STACKED * MELS, dtype=np.float32)).reshape(_PARITY_ROWS, -1)
+        embedding = self.encode([wave])[0]
+        prompts = left_padded([self._prompt(DecodeRequest(rows, 0)) for rows in (embedding, embedding[:1])])
         scores = model(**prompts).logits[:, -1]
         model.set_attn_implementation("eager")
         eager = model(**prompts).logits[:, -1]
         model.set_attn_implementation("sdpa")
         allowed = _PARITY if scores.dtype == torch.float32 else _PARITY_HALF
-        off = max(_difference(alone, together) / _PARITY, _difference(scores, eager) / allowed)
-        if not off <= 1:
+        if not float((scores - eager).abs().max() / eager.abs().max()) <= allowed:
             raise ModelUnavailable("Fun-ASR-Nano's attention computes wrongly with the installed packages")
 
 
@@ -210,8 +215,3 @@ def left_padded(prompts: Sequence[Tensor]) -> dict[str, Tensor]:
     mask = (torch.arange(longest, device=padded.device) >= longest - lengths[:, None]).long()
     positions = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 1)
     return {"inputs_embeds": padded, "attention_mask": mask, "position_ids": positions}
-
-
-def _difference(one: Tensor, other: Tensor) -> float:
-    """The largest difference, relative to the largest value."""
-    return float((one - other).abs().max() / other.abs().max())
