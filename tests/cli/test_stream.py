@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
+from tests.service.conftest import EVERYBODY
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with LocalServer(["--profile", "fake"]) as running:
+    with LocalServer(["--profile", "fake", *EVERYBODY]) as running:
         yield running
 
 
@@ -43,7 +44,7 @@ def test_a_server_that_is_not_there_exits_1_and_says_how_to_start_one(run, recor
 
 def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_path):
     assert run("keys", "new", "acme", "--file", "tenants.yaml").code == 0
-    with LocalServer(["--profile", "fake", "--tenants", str(tmp_path / "tenants.yaml")]) as closed:
+    with LocalServer(["--profile", "fake", "--tenants", str(tmp_path / "tenants.yaml"), *EVERYBODY]) as closed:
         done = run("stream", recording("a.wav"), "--url", closed.address.http, "--key", "wrong")
     assert done.code == 1
     assert done.err == (

@@ -10,6 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from streamscribe.client.local_server import LocalServer, RunningServer
+from tests.service.conftest import EVERYBODY
 from tests.service.kit import cut, ending, finals_of, noise_speech, session, wav
 
 ROOM_BYTES = 100_000
@@ -25,7 +26,7 @@ def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def cramped(spools: Path) -> Iterator[RunningServer]:
     """A server that cannot write more than `ROOM_BYTES` of a file."""
-    with LocalServer(["--profile", "fake"]) as server:
+    with LocalServer(["--profile", "fake", *EVERYBODY]) as server:
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (ROOM_BYTES, ROOM_BYTES))
         yield server
 

@@ -19,6 +19,7 @@ from streamscribe.control.keys import new_key
 from streamscribe.models.fake.recognizer import POISON
 from streamscribe.wire.native_client import StartMessage
 from streamscribe.wire.native_server import ResultMessage
+from tests.service.conftest import EVERYBODY
 from tests.service.kit import END, ending, finals_of, noise_speech, session, told, wav
 
 pytestmark = pytest.mark.timeout(60)
@@ -38,7 +39,7 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("w") as log:
         # those who left without an end are waited for until the drain's deadline
         quick = ["--set", "observe.log_level=debug", "--set", "gateway.drain_timeout_s=2"]
-        flags = ["--profile", "fake", "--tenants", str(tenants), *quick]
+        flags = ["--profile", "fake", "--tenants", str(tenants), *quick, *EVERYBODY]
         with LocalServer(flags, log=log) as server:
             url, http_url = server.address.websocket, server.address.http
             texts = [final.text for final in finals_of(await session(url, [SPEECH], key=key))]
@@ -124,7 +125,7 @@ async def test_a_canary_is_found_nowhere(tmp_path: Path) -> None:
 
 async def test_law_10_what_two_passes_heard_of_listed_names_is_in_no_log_and_no_metric(tmp_path: Path) -> None:
     clips = named()[:2]
-    flags = ["--profile", "tiny", "--set", "observe.log_level=debug"]
+    flags = ["--profile", "tiny", "--set", "observe.log_level=debug", *EVERYBODY]
     with (tmp_path / "stderr").open("w") as log, LocalServer(flags, log=log) as server:
         heard = []
         for clip in clips:

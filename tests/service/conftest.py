@@ -60,7 +60,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keyed]:
     """A server on the fake models that listens to all, and therefore wants keys."""
     file = tmp_path_factory.mktemp("keyed") / "tenants.yaml"
     acme, other = new_key(file, "acme", max_sessions=3), new_key(file, "other")
-    with LocalServer(["--profile", "fake", "--host", "0.0.0.0", "--tenants", str(file)]) as running:
+    with LocalServer(["--profile", "fake", "--host", "0.0.0.0", "--tenants", str(file), *EVERYBODY]) as running:
         yield Keyed(running, file, acme, other)
 
 

@@ -15,6 +15,7 @@ from websockets.exceptions import InvalidStatus
 
 from streamscribe.client.local_server import LocalServer, RunningServer
 from streamscribe.core.options import Mode
+from tests.service.conftest import EVERYBODY
 from tests.service.kit import END, cut, ending, finals_of, noise_speech, session, told, wav
 
 pytestmark = pytest.mark.timeout(60)
@@ -27,7 +28,7 @@ def logged_server(folder: Path, *settings: str) -> Iterator[tuple[RunningServer,
     """A server on the fake models, and the file of its log."""
     log = folder / "log"
     flags = [flag for setting in settings for flag in ("--set", setting)]
-    with log.open("w") as file, LocalServer(["--profile", "fake", *flags], log=file) as running:
+    with log.open("w") as file, LocalServer(["--profile", "fake", *EVERYBODY, *flags], log=file) as running:
         yield running, log
 
 

@@ -14,7 +14,7 @@ from streamscribe.client.native import NativeClient
 from streamscribe.core.options import Mode
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage, ServerWire
-from tests.service.conftest import Keyed
+from tests.service.conftest import EVERYBODY, Keyed
 from tests.service.kit import (
     END,
     Final,
@@ -38,14 +38,14 @@ PACKETS = list(cut(SPEECH, PACKET_BYTES))
 @pytest.fixture(scope="module")
 def slow_server() -> Iterator[RunningServer]:
     """A server whose model takes its time, so that there is something to break during finalization."""
-    with LocalServer(["--profile", "fake", "--set", "model.fake_cost_ms=60"]) as running:
+    with LocalServer(["--profile", "fake", "--set", "model.fake_cost_ms=60", *EVERYBODY]) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def hasty_server() -> Iterator[RunningServer]:
     """A server that waits next to no time for clients to come back."""
-    with LocalServer(["--profile", "fake", "--set", "limits.resume_window_s=0.2"]) as running:
+    with LocalServer(["--profile", "fake", "--set", "limits.resume_window_s=0.2", *EVERYBODY]) as running:
         yield running
 
 

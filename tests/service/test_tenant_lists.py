@@ -14,6 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from streamscribe.client.local_server import LocalServer, RunningServer
 from streamscribe.control.keys import new_key
+from tests.service.conftest import EVERYBODY
 from tests.service.kit import END, cut, ending, figure, noise_speech, told
 
 pytestmark = pytest.mark.timeout(60)
@@ -63,7 +64,7 @@ class Lists:
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lists]:
     file = tmp_path_factory.mktemp("lists") / "tenants.yaml"
     acme, other = new_key(file, "acme"), new_key(file, "other")
-    with LocalServer(["--profile", "fake", "--tenants", str(file)]) as running:
+    with LocalServer(["--profile", "fake", "--tenants", str(file), *EVERYBODY]) as running:
         yield Lists(running, file, acme, other)
 
 

@@ -9,6 +9,7 @@ from playwright.async_api import Browser, Playwright, async_playwright, expect
 
 from streamscribe.client.local_server import LocalServer
 from streamscribe.control.keys import new_key
+from tests.service.conftest import EVERYBODY
 from tests.web.rig import FAKE_MICROPHONE, PATIENCE_MS, Opened, launch, opened
 from tests.web.speech import make_speech
 
@@ -26,7 +27,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def url() -> Iterator[str]:
     """A server that anybody on this machine may use."""
-    with LocalServer(["--profile", "fake"]) as server:
+    with LocalServer(["--profile", "fake", *EVERYBODY]) as server:
         yield server.address.http
 
 
@@ -37,7 +38,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     key = new_key(tenants, "acme", max_sessions=1)
     limit = f"limits.max_upload_bytes={MAX_UPLOAD_BYTES}"
     settings = ["--set", limit, "--set", "cache.transcripts=true"]
-    with LocalServer(["--profile", "fake", "--tenants", str(tenants), *settings]) as server:
+    with LocalServer(["--profile", "fake", "--tenants", str(tenants), *settings, *EVERYBODY]) as server:
         yield server.address.http, key
 
 
