@@ -1,5 +1,6 @@
 """The microphone: what is said, what is shown meanwhile, and what happens when it or the network is not there."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,12 @@ async def test_speech_is_grey_while_it_may_change_and_then_final(page: Opened) -
 async def test_language_and_hot_words_reach_the_server(page: Opened) -> None:
     await page["#language"].select_option("zh")
     await page["#hotwords"].fill("FunASR，阿里巴巴, <img src=x>")
-    async with page.page.expect_websocket() as socket:
-        await page.speak()
-    async with (await socket.value).expect_event("framesent", lambda frame: "start" in str(frame)) as frame:
+    sent: asyncio.Queue[Any] = asyncio.Queue()
+    page.page.once("websocket", lambda socket: socket.on("framesent", sent.put_nowait))
+    await page.speak()
+    while '"start"' not in str(frame := await sent.get()):
         pass
-    start = json.loads(await frame.value)
+    start = json.loads(frame)
     assert start["language"] == "zh"
     assert [hotword["phrase"] for hotword in start["hotwords"]] == ["FunASR", "阿里巴巴", "<img src=x>"]
     await page.stop()
