@@ -3,7 +3,9 @@
 import importlib.util
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import numpy as np
 import pytest
 
 import streamscribe.models
+from streamscribe.core.batching import BatchPolicy
+
+from .nano_kit import OPEN, IdsAsWords
 
 BUNDLED = Path(streamscribe.models.__file__).parent / "bundled"
 MISSING = [name for name in ("torch", "funasr", "transformers") if importlib.util.find_spec(name) is None]
@@ -129,3 +134,63 @@ def syllables() -> Callable[[int, int], Any]:
         return (0.1 * wave * envelope).astype(np.float32)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def nano(nano_directory):
+    """The tiny Fun-ASR-Nano, whose answers are ids."""
+    from streamscribe.models.funasr_torch.nano import FunAsrNano
+
+    nano = FunAsrNano(files_of(nano_directory), device="cpu", threads=1)
+    nano._parts = replace(nano.parts, tokenizer=IdsAsWords(nano.parts.tokenizer))
+    return nano
+
+
+@pytest.fixture(scope="module")
+def started(nano) -> Callable[..., Any]:
+    """A decoder of the model that is warm, within a `with`, and what it told: steps and errors, and ejections."""
+    from streamscribe.models.funasr_torch.continuous import ContinuousDecoder
+    from streamscribe.models.funasr_torch.generation_loop import Capacity
+
+    @contextmanager
+    def start(
+        policy: BatchPolicy = OPEN, step_timeout_s: float = 60.0, max_failures: int = 5, **capacity: int
+    ) -> Iterator[Any]:
+        told: list[Any] = []
+        ejections: list[tuple[str, str]] = []
+        decoder = ContinuousDecoder(
+            "nano",
+            nano.parts,
+            policy=policy,
+            capacity=Capacity(**capacity),
+            on_step=told.append,
+            on_error=lambda name, error: told.append((name, error)),
+            step_timeout_s=step_timeout_s,
+            max_failures=max_failures,
+            on_ejected=lambda name, cause: ejections.append((name, cause)),
+        )
+        decoder.told, decoder.ejections = told, ejections
+        decoder.start()
+        try:
+            decoder.wait_ready()
+            yield decoder
+        finally:
+            decoder.close()
+
+    return start
+
+
+@pytest.fixture
+def hold(nano) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Has something done at each step of the language model, before its last layer."""
+    handles = []
+
+    def before_each_step(act: Callable[[], object]) -> None:
+        def hook(_module: Any, _args: Any) -> None:
+            act()
+
+        handles.append(nano.parts.language_model.lm_head.register_forward_pre_hook(hook))
+
+    yield before_each_step
+    for handle in handles:
+        handle.remove()

@@ -6,8 +6,6 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,105 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.batching import Priority
 from streamscribe.core.errors import AudioTooLong, BadRequest, InternalError, ModelUnavailable, Overloaded
 from streamscribe.core.options import Hotword
 from streamscribe.models.ports import DecodeRequest, Hypothesis
 
-from .conftest import files_of
-
-SECOND = 16_000
-OPEN = BatchPolicy()
-
-
-class IdsAsWords:
-    """A tokenizer that tells the ids of an answer, so that answers can be compared token by token."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self.encode = tokenizer.encode
-
-    def decode(self, ids: list[int], **_how: Any) -> str:
-        return " ".join(map(str, ids))
-
-
-@pytest.fixture(scope="module")
-def nano(nano_directory):
-    from streamscribe.models.funasr_torch.nano import FunAsrNano
-
-    nano = FunAsrNano(files_of(nano_directory), device="cpu", threads=1)
-    nano._parts = replace(nano.parts, tokenizer=IdsAsWords(nano.parts.tokenizer))
-    return nano
-
-
-@pytest.fixture(scope="module")
-def started(nano) -> Callable[..., Any]:
-    """A decoder of the model that is warm, within a `with`, and what it told."""
-    from streamscribe.models.funasr_torch.continuous import ContinuousDecoder
-    from streamscribe.models.funasr_torch.generation_loop import Capacity
-
-    @contextmanager
-    def start(policy: BatchPolicy = OPEN, step_timeout_s: float = 60.0, **capacity: int) -> Iterator[Any]:
-        told: list[Any] = []
-        decoder = ContinuousDecoder(
-            "nano",
-            nano.parts,
-            policy=policy,
-            capacity=Capacity(**capacity),
-            on_step=told.append,
-            on_error=lambda name, error: told.append((name, error)),
-            step_timeout_s=step_timeout_s,
-        )
-        decoder.told = told
-        decoder.start()
-        try:
-            decoder.wait_ready()
-            yield decoder
-        finally:
-            decoder.close()
-
-    return start
-
-
-@pytest.fixture
-def hold(nano) -> Iterator[Callable[[Callable[[], object]], None]]:
-    """Has something done at each step of the language model, before its last layer."""
-    handles = []
-
-    def before_each_step(act: Callable[[], object]) -> None:
-        def hook(_module: Any, _args: Any) -> None:
-            act()
-
-        handles.append(nano.parts.language_model.lm_head.register_forward_pre_hook(hook))
-
-    yield before_each_step
-    for handle in handles:
-        handle.remove()
-
-
-def a_request(nano, seed: int, rows: int = 12, seconds: float = 1.0, **wishes: Any) -> DecodeRequest:
-    embedding = np.random.default_rng(seed).normal(0, 1, (rows, nano.width)).astype(np.float32)
-    return DecodeRequest(embedding, int(seconds * SECOND), **wishes)
-
-
-def some_requests(nano, seed: int, count: int) -> list[DecodeRequest]:
-    """Of different lengths, wishes and limits; the last is the first once more."""
-    choose = random.Random(seed)
-    wishes: list[dict[str, Any]] = [{}, {"itn": True}, {"language": "en"}, {"hotwords": (Hotword("一二三"),)}]
-    requests = [
-        a_request(nano, 100 * seed + one, choose.randint(1, 60), choose.uniform(0.1, 4), **choose.choice(wishes))
-        for one in range(count - 1)
-    ]
-    return [*requests, requests[0]]
-
-
-async def ask(decoder, request: DecodeRequest, priority: Priority = Priority.URGENT) -> Hypothesis:
-    return await decoder.submit(request, priority=priority, audio_s=request.num_samples / SECOND)
-
-
-def same(heard: Hypothesis, expected: Hypothesis) -> bool:
-    return replace(heard, confidence=0) == replace(expected, confidence=0) and heard.confidence == pytest.approx(
-        expected.confidence, abs=1e-3
-    )
+from .nano_kit import OPEN, a_request, ask, same, some_requests
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -246,43 +151,6 @@ async def test_who_is_cancelled_leaves_its_room_and_its_company_alone(nano, star
     assert same(heard, nano.decode([a_request(nano, 9, rows=40)])[0])
 
 
-async def test_a_manager_that_dies_is_an_outage_and_fails_all_at_once(nano, started, hold):
-    with started(requests=2) as decoder:
-
-        def fail() -> None:
-            raise RuntimeError("the device is gone")
-
-        hold(fail)
-        together = (ask(decoder, a_request(nano, seed)) for seed in range(5))
-        heard = await asyncio.gather(*together, return_exceptions=True)
-        assert [type(error) for error in heard] == [ModelUnavailable] * 5
-        assert not decoder.ready
-        assert isinstance(decoder.outage(), ModelUnavailable)
-        with pytest.raises(ModelUnavailable, match="has stopped"):
-            await ask(decoder, a_request(nano, 1))
-        assert [(name, str(error)) for name, error in decoder.told] == [("nano", "the device is gone")]
-
-
-async def test_a_request_that_cannot_leave_is_told_and_fails_all(nano, started, hold, monkeypatch):
-    go = threading.Event()
-    with started(requests=2) as decoder:
-
-        async def fail(_name: str) -> None:
-            raise RuntimeError("the manager has no such request")
-
-        monkeypatch.setattr(decoder._generation, "cancel", fail)
-        hold(lambda: go.wait(0.05))
-        asked = [asyncio.create_task(ask(decoder, a_request(nano, seed, seconds=20))) for seed in range(3)]
-        while decoder.inflight < 3:
-            await asyncio.sleep(0.01)
-        asked[0].cancel()
-        heard = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(one) for one in heard] == [asyncio.CancelledError, ModelUnavailable, ModelUnavailable]
-        assert not decoder.ready
-        errors = [(told[0], str(told[1])) for told in decoder.told if isinstance(told, tuple)]
-        assert errors == [("nano", "the manager has no such request")]
-
-
 async def test_a_manager_that_hangs_is_waited_for_by_nobody_and_serves_again_when_it_is_free(nano, started, hold):
     go = threading.Event()
     with started(requests=2, step_timeout_s=0.2) as decoder:
@@ -311,7 +179,7 @@ async def test_closing_fails_what_is_written_and_leaves_no_thread_and_no_memory_
     embedding = nano.parts.language_model.get_input_embeddings()
     go = threading.Event()
     with started() as decoder:
-        cache = weakref.ref(decoder._generation._manager.batch_processor.cache.cache_tensor)
+        cache = weakref.ref(decoder._supervisor._generation._manager.batch_processor.cache.cache_tensor)
         asked = [asyncio.create_task(ask(decoder, a_request(nano, seed, seconds=20))) for seed in range(3)]
         hold(lambda: go.wait(0.05))
         while decoder.inflight < 3:

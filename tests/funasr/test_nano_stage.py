@@ -7,7 +7,7 @@ import pytest
 
 from streamscribe.core.audio import to_samples
 from streamscribe.core.batching import Priority
-from streamscribe.core.errors import BadRequest
+from streamscribe.core.errors import BadRequest, ModelUnavailable
 from streamscribe.core.options import Hotword
 from streamscribe.encoder.encoding import Lookup
 from streamscribe.models.fbank import Fbank
@@ -69,6 +69,25 @@ async def test_law_8_a_broken_clip_fails_alone(models, requests):
     assert [one.text for one in heard] == [
         one.text for one in models.recognition.current.recognizer.recognize(requests[:4])
     ]
+
+
+async def test_a_step_of_the_language_model_that_fails_costs_no_more_than_what_was_in_it(models, requests):
+    head, failures = models.recognition.current.recognizer.engine.parts.language_model.lm_head, ["gone"]
+
+    def fail_once(_module, _inputs) -> None:
+        if failures:
+            raise RuntimeError(failures.pop())
+
+    handle = head.register_forward_pre_hook(fail_once)
+    try:
+        with pytest.raises(ModelUnavailable) as lost:
+            await submit(models, requests[0])
+        assert lost.value.retry_after_s
+        alone = models.recognition.current.recognizer.recognize([requests[0]])[0].text
+        assert (await submit(models, requests[0])).text == alone
+        assert models.ready
+    finally:
+        handle.remove()
 
 
 async def test_segments_of_sessions_are_encoded_whole_by_the_frames_that_the_platform_has(speech):

@@ -95,4 +95,6 @@ def _continuous(engine: EncoderDecoder, policy: BatchPolicy, hooks: Hooks) -> La
         on_step=hooks.on_step,
         on_error=hooks.on_error,
         step_timeout_s=hooks.step_timeout_s,
+        max_failures=hooks.max_failures,
+        on_ejected=hooks.on_ejected,
     )

@@ -65,17 +65,24 @@ class Trials:
 
     def run(self) -> None:
         """Tries the model out; blocks."""
-        was = self._health.state
         try:
             if self._trial is not None:
                 self._trial()
         except Exception as error:  # noqa: BLE001 - the engine's edge: it may raise anything
-            self._on_error(self._name, error)
-            self._health.trial_failed(monotonic())
-            if was is State.SUSPECT:
-                self._on_ejected(self._name, "failed")
+            self.tried(error)
         else:
+            self.tried(None)
+
+    def tried(self, error: BaseException | None) -> None:
+        """A trial is over, and what it raised; for who runs it otherwise than by `run`."""
+        was = self._health.state
+        if error is None:
             self._health.succeeded()
+            return
+        self._on_error(self._name, error)
+        self._health.trial_failed(monotonic())
+        if was is State.SUSPECT:
+            self._on_ejected(self._name, "failed")
 
     def close(self) -> None:
         """Lets go of the model."""

@@ -17,18 +17,15 @@ import torch
 
 from streamscribe.core.batching import OVERLOAD_RETRY_S, Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, Overloaded
-from streamscribe.models.funasr_torch.continuous_batch import Asked, ContinuousBatch
-from streamscribe.models.funasr_torch.continuous_parity import check_parity
+from streamscribe.models.funasr_torch.continuous_batch import Asked
 from streamscribe.models.funasr_torch.continuous_report import Reports
-from streamscribe.models.funasr_torch.generation_loop import Capacity, GenerationLoop, check_transformers
-from streamscribe.models.funasr_torch.nano_dialogue import NanoDialogue
+from streamscribe.models.funasr_torch.continuous_supervisor import Supervisor
+from streamscribe.models.funasr_torch.generation_loop import Capacity, check_transformers
 from streamscribe.models.funasr_torch.nano_modules import NanoModules
-from streamscribe.models.funasr_torch.virtual_embedding import VirtualEmbedding, with_embedding
 from streamscribe.models.ports import DecodeRequest, Hypothesis
 from streamscribe.models.replica import RETRY_S, StepReport
 from streamscribe.models.stage import THREAD_PREFIX
-
-_STOP_S = 5.0
+from streamscribe.models.trials import Trials
 
 
 class ContinuousDecoder:
@@ -37,8 +34,13 @@ class ContinuousDecoder:
     Owns the language model of `parts`, and a thread with an event loop in which all books are kept. What finds no
     room in `capacity` waits as `policy` says. A failed or cancelled request leaves its company alone.
 
-    `on_step` hears of as many ended requests at a time as run side by side. `on_error` hears of what ended a thread,
-    after which there is an outage, and, by `fail_if_stalled`, of a manager that wrote nothing for `step_timeout_s`.
+    Where a step fails, all that are written get an error, and the next are written by a new manager; after
+    `max_failures` such errors in a row, or when memory ran out, it is tried out, and while trials fail it takes nothing
+    (`continuous_supervisor`).
+
+    `on_step` hears of as many ended requests at a time as run side by side. `on_error` hears of what failed, of what
+    ended the thread, after which there is an outage for good, and, by `fail_if_stalled`, of a manager that wrote
+    nothing for `step_timeout_s`. `on_ejected` hears why it is not ready any more.
     """
 
     def __init__(
@@ -51,6 +53,8 @@ class ContinuousDecoder:
         capacity: Capacity | None = None,
         on_error: Callable[[str, BaseException], None] = lambda name, error: None,
         step_timeout_s: float = inf,
+        max_failures: int = 5,
+        on_ejected: Callable[[str, str], None] = lambda name, cause: None,
     ) -> None:
         """Raises ModelUnavailable where the installed transformers is too old."""
         check_transformers()
@@ -61,6 +65,10 @@ class ContinuousDecoder:
         self._capacity = capacity or Capacity()
         self._reports = Reports(name, self._capacity.requests, on_step)
         self._on_error = on_error
+        self._on_ejected = on_ejected
+        self._trials = Trials(
+            name, None, max_failures=max_failures, retry_s=RETRY_S, on_error=on_error, on_ejected=on_ejected
+        )
         self._step_timeout_s = step_timeout_s
         self._batcher = Batcher(
             BatchPolicy(
@@ -71,8 +79,7 @@ class ContinuousDecoder:
                 aging_s=policy.aging_s,
             )
         )
-        self._batch: ContinuousBatch | None = None
-        self._generation: GenerationLoop | None = None
+        self._supervisor: Supervisor | None = None
         self._stall_told = False
         self._lock = threading.Lock()
         self._asked: dict[int, Asked] = {}
@@ -81,20 +88,19 @@ class ContinuousDecoder:
         self._stopped: str | None = None
         self._warm = threading.Event()
         self._warmup_s = 0.0
-        self._over = asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._own, name=THREAD_PREFIX + name, daemon=True)
 
     @property
     def ready(self) -> bool:
-        """Whether it is warm, its threads live, and the manager does not hang."""
-        return self._warm.is_set() and self.outage() is None
+        """Whether it is warm, its thread lives, the manager does not hang, and what it writes succeeds."""
+        return self._warm.is_set() and self.outage() is None and self._trials.ready
 
     @property
     def stalled(self) -> bool:
         """Whether the manager has work and wrote nothing for longer than the timeout."""
-        batch = self._batch
-        return batch is not None and monotonic() - batch.silent_since_s > self._step_timeout_s
+        supervisor = self._supervisor
+        return supervisor is not None and monotonic() - supervisor.batch.silent_since_s > self._step_timeout_s
 
     @property
     def inflight(self) -> int:
@@ -108,8 +114,10 @@ class ContinuousDecoder:
 
     def outage(self) -> ModelUnavailable | None:
         """Why it would take no request now."""
-        if self._stopped is not None or self._manager_died:
+        if self._stopped is not None:
             return self._unavailable()
+        if self._trials.ejected:
+            return ModelUnavailable(f"the model {self.name} fails", retry_after_s=RETRY_S)
         return self._stall() if self.stalled else None
 
     def start(self) -> None:
@@ -128,9 +136,9 @@ class ContinuousDecoder:
         """The text of one request, with the mean probability of its tokens as confidence; empty for silence.
 
         With `since_s` it stands in line as if it had come then (`time.monotonic`). Cancelling takes it out of its
-        company. Raises Overloaded over the policy's bounds, ModelUnavailable when the manager has died or hangs,
-        BadRequest for a language that is not known and for hot words that have no room, and InternalError for an
-        embedding that is not this model's.
+        company. Raises Overloaded over the policy's bounds, ModelUnavailable when the manager hangs or failed while it
+        wrote this, BadRequest for a language that is not known and for hot words that have no room, and InternalError
+        for an embedding that is not this model's and for what failed alone.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -149,15 +157,16 @@ class ContinuousDecoder:
             raise
 
     def fail_if_stalled(self) -> None:
-        """Fails all that waits for a manager that hangs or has died; for a watchdog, from any thread."""
-        if self._manager_died:
-            self._stop(f"the model {self.name} has stopped")
-        elif not self.stalled:
+        """Fails all that waits for a manager that hangs, and sees to one that has ended; for a watchdog, from any
+        thread."""
+        if not self.stalled:
             self._stall_told = False
+            self._call(self._look)
         else:
             told, self._stall_told = self._stall_told, True
             if not told:
                 self._on_error(self.name, self._stall())
+                self._on_ejected(self.name, "stalled")
             self._call(self._fail_all)
 
     def close(self, timeout_s: float = 10.0) -> None:
@@ -168,11 +177,6 @@ class ContinuousDecoder:
             self._loop.close()
         else:
             self._thread.join(timeout_s)
-
-    @property
-    def _manager_died(self) -> bool:
-        generation = self._generation
-        return generation is not None and not generation.alive
 
     def _call(self, callback: Callable[..., object], *args: Any) -> None:
         """Has it called in the owner's thread, as long as that lives."""
@@ -195,50 +199,56 @@ class ContinuousDecoder:
         """The manager's life; its thread has this one's inference mode, and ends with the process as this one does."""
         self._loop.set_exception_handler(self._unexpected)
         began = monotonic()
-        dialogue = NanoDialogue(self._parts)
-        embedding = VirtualEmbedding(self._parts.language_model.get_input_embeddings(), self._capacity.rows)
-        model = with_embedding(self._parts.language_model, embedding)
-        generation = GenerationLoop(model, dialogue.ends, self._capacity)
-        generation.start()
+        supervisor = Supervisor(
+            self.name,
+            self._parts,
+            self._capacity,
+            self._batcher,
+            self._reports,
+            self._trials,
+            forget=self._forget,
+            on_error=self._on_error,
+        )
         try:
-            await check_parity(self._parts.language_model, dialogue, embedding, generation)
+            await supervisor.begin()
             self._warmup_s = monotonic() - began
-            self._generation = generation
-            self._batch = ContinuousBatch(
-                dialogue, generation, embedding, self._batcher, self._capacity, self._reports, self._forget, self._died
-            )
+            self._supervisor = supervisor
             self._warm.set()
             for asked in self._early:
                 self._arrive(asked)
-            await self._over.wait()
+            if self._stopped is None:
+                await supervisor.run()
         finally:
             self._stop(f"the model {self.name} has stopped")
-            generation.stop(_STOP_S)
-            self._generation = self._batch = None
+            self._supervisor = None
+            supervisor.close()
 
     def _arrive(self, asked: Asked) -> None:
-        if self._batch is None:
+        if self._supervisor is None:
             self._early.append(asked)
         else:
-            self._batch.arrive(asked)
+            self._supervisor.batch.arrive(asked)
 
     def _cancel(self, asked: Asked) -> None:
-        if self._batch is None:
+        if self._supervisor is None:
             asked.settled = True
         else:
-            self._batch.cancel(asked)
+            self._supervisor.batch.cancel(asked)
 
     def _fail_all(self) -> None:
-        if self._batch is not None:
-            self._batch.fail_all(self._stall)
+        if self._supervisor is not None:
+            self._supervisor.batch.fail_all(self._stall)
+
+    def _end(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.end()
+
+    def _look(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.look()
 
     def _forget(self, asked: Asked) -> None:
         self._asked.pop(asked.item.id, None)
-
-    def _died(self, error: BaseException) -> None:
-        if self._stopped is None:
-            self._on_error(self.name, error)
-        self._stop(f"the model {self.name} has stopped")
 
     def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A defect of ours in a callback, whose request would wait for ever."""
@@ -254,7 +264,7 @@ class ContinuousDecoder:
         for asked in lost:
             if not asked.settled:
                 asked.settle(self._unavailable())
-        self._call(self._over.set)
+        self._call(self._end)
 
     def _unavailable(self) -> ModelUnavailable:
         return ModelUnavailable(self._stopped or f"the model {self.name} has stopped")

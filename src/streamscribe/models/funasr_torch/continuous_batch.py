@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, inf
 from time import monotonic
+from typing import Protocol
 
+from streamscribe.core.batch_limit import BatchLimits
 from streamscribe.core.batching import Batcher, Waiting
 from streamscribe.core.errors import AudioTooLong, BadRequest, StreamScribeError
 from streamscribe.models.funasr_torch.continuous_report import Reports
@@ -53,37 +55,57 @@ class _Writing:
         return ceil(self.prompt.tokens / PAGE_TOKENS)
 
 
+class Keeper(Protocol):
+    """Whose a batch is: hears what becomes of its requests and of the generation loop."""
+
+    def forget(self, asked: Asked) -> None:
+        """A request holds nothing any more."""
+        ...
+
+    def answered(self) -> None:
+        """A request got its text."""
+        ...
+
+    def failed(self, error: BaseException) -> StreamScribeError:
+        """A request failed alone; what it is to be told."""
+        ...
+
+    def broke(self, defect: BaseException | None = None) -> None:
+        """The loop has ended, or a `defect` left it unknown what it reads: it is to be ended, and `lose` called."""
+        ...
+
+
 class ContinuousBatch:
     """All methods are called in the event loop of the thread that owns the language model.
 
     Room (pages of keys and values, rows of the table, places side by side) is held from admission until the manager
     has let go; each request that arrived is forgotten once, when it holds none any more. The most urgent is admitted
-    first, and passed by nobody, so that long prompts get their room too.
+    first, and passed by nobody, so that long prompts get their room too. Nobody is admitted while there is no loop, nor
+    beside a trial.
     """
 
     def __init__(
         self,
         dialogue: NanoDialogue,
-        generation: GenerationLoop,
         embedding: VirtualEmbedding,
         batcher: Batcher,
         capacity: Capacity,
         reports: Reports,
-        forget: Callable[[Asked], object],
-        died: Callable[[BaseException], object],
+        keeper: Keeper,
     ) -> None:
-        """`died` hears of what ends all: an error of the manager's, or one while a request was leaving it."""
+        """Begins without a loop."""
         self._dialogue = dialogue
-        self._generation = generation
+        self._generation: GenerationLoop | None = None
         self._embedding = embedding
         self._batcher = batcher
         self._capacity = capacity
+        self._limits = BatchLimits(capacity.requests)
         self._reports = reports
-        self._forget = forget
-        self._died = died
+        self._keeper = keeper
         self._pages = capacity.pages
         self._waiting: dict[int, _Writing] = {}
         self._first: _Writing | None = None
+        self._trial: _Writing | None = None
         self._running: dict[int, _Writing] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._progress_s = inf
@@ -97,7 +119,7 @@ class ContinuousBatch:
         """Lets a request wait for room, or answers at once: silence, and what could never be written."""
         request = asked.request
         if asked.settled:
-            self._forget(asked)
+            self._keeper.forget(asked)
             return
         try:
             if request.silent or not len(request.embedding):
@@ -127,11 +149,11 @@ class ContinuousBatch:
             if not self._batcher.cancel(asked.item.id):
                 self._first = None
                 self._batcher.finish((asked.item,))
-            self._forget(asked)
+            self._keeper.forget(asked)
             self._admit()
 
-    def fail_all(self, error: Callable[[], StreamScribeError]) -> None:
-        """Each that waits or is written gets an error of its own."""
+    def fail_waiting(self, error: Callable[[], StreamScribeError]) -> None:
+        """Each that waits gets an error of its own."""
         self._batcher.take_all()
         if self._first is not None:
             self._batcher.finish((self._first.asked.item,))
@@ -139,17 +161,53 @@ class ContinuousBatch:
         for writing in self._waiting.values():
             self._done(writing.asked, error())
         self._waiting.clear()
+
+    def fail_all(self, error: Callable[[], StreamScribeError]) -> None:
+        """Each that waits or is written gets an error of its own."""
+        self.fail_waiting(error)
         for writing in self._running.values():
             if not writing.asked.settled:
                 writing.asked.settle(error())
                 self._leave(writing)
 
+    def lose(self, error: Callable[[], StreamScribeError], *, short: bool) -> None:
+        """The loop has ended: each in it gets an error of its own, and its room is free. Who waits goes on waiting.
+
+        Where memory ran `short`, fewer are written side by side from now on.
+        """
+        self._generation = None
+        for task in self._leaving:
+            task.cancel()
+        lost = list(self._running.values())
+        if short and lost:
+            self._limits.shrink(None, len(lost))
+            self._reports.ran_out_of_memory()
+        for writing in lost:
+            if not writing.asked.settled:
+                writing.asked.settle(error())
+            self._release(writing)
+
+    def go_on(self, generation: GenerationLoop) -> None:
+        """There is a loop, with nobody in it."""
+        self._generation = generation
+        self._admit()
+
+    def try_out(self, asked: Asked) -> None:
+        """Writes a request of the keeper's as soon as nobody else is written, and nobody beside it."""
+        self._trial = _Writing(asked, self._dialogue.prompt(asked.request), [])
+        self._admit()
+
     def _admit(self) -> None:
         """Gives room to as many of those who wait as there is."""
-        while (writing := self._first_in_line()) is not None and self._has_room(writing):
-            self._first = None
-            del self._waiting[writing.asked.item.id]
-            self._begin(writing)
+        while (writing := self._next()) is not None and self._generation is not None and self._generation.accepts:
+            self._begin(writing, self._generation)
+
+    def _next(self) -> _Writing | None:
+        """Who is to be written now, if anybody: a trial when it is alone, else the first in line when it has room."""
+        if self._trial is not None:
+            return None if self._running else self._trial
+        writing = self._first_in_line()
+        return writing if writing is not None and self._has_room(writing) else None
 
     def _first_in_line(self) -> _Writing | None:
         if self._first is None and (batch := self._batcher.take(monotonic(), 0)):
@@ -158,66 +216,94 @@ class ContinuousBatch:
 
     def _has_room(self, writing: _Writing) -> bool:
         enough = writing.pages <= self._pages and writing.prompt.rows <= self._embedding.free
-        return enough and len(self._running) < self._capacity.requests
+        return enough and len(self._running) < self._limits.of(None)
 
-    def _begin(self, writing: _Writing) -> None:
+    def _begin(self, writing: _Writing, generation: GenerationLoop) -> None:
         now, item, prompt = monotonic(), writing.asked.item, writing.prompt
+        if writing is not self._trial:
+            self._first = None
+            del self._waiting[item.id]
+            self._reports.began(item, now, len(self._running) + 1)
         if not self._running:
             self._progress_s = now
         self._running[item.id] = writing
-        self._reports.began(item, now, len(self._running))
         self._pages -= writing.pages
         writing.rows = self._embedding.hold(writing.asked.request.embedding)
         ids = [*prompt.before, *writing.rows, *prompt.after]
-        self._generation.add(str(item.id), ids, prompt.limit, lambda written: self._heard(writing, written))
+        if not generation.add(str(item.id), ids, prompt.limit, lambda written: self._heard(writing, written)):
+            self._keeper.broke()
 
     def _heard(self, writing: _Writing, written: Written) -> None:
         """One token more, or the end; an answer that goes round is ended."""
+        if self._running.get(writing.asked.item.id) is not writing:
+            return  # a loop told it that has ended
         self._progress_s = monotonic()
         if written.error is not None:
-            self._died(RuntimeError(written.error))
+            self._failed(writing, RuntimeError(written.error))
         elif writing.asked.settled:
             return  # it is leaving
         elif written.is_finished():
             self._answer(writing, written)
             self._release(writing)
+            self._admit()
         elif loop_start(written.generated_tokens) is not None:
             self._answer(writing, written)
             self._leave(writing)
 
+    def _failed(self, writing: _Writing, error: RuntimeError) -> None:
+        """The loop could not take a request, or has ended: then its end is seen to, and what was in it."""
+        if self._generation is None or not self._generation.accepts:
+            self._keeper.broke()
+        elif not writing.asked.settled:
+            writing.asked.settle(self._keeper.failed(error))
+            self._leave(writing)
+
     def _answer(self, writing: _Writing, written: Written) -> None:
-        request = writing.asked.request
-        writing.asked.settle(self._dialogue.answer(request, writing.prompt, written.generated_tokens, written.logprobs))
+        request, tokens = writing.asked.request, written.generated_tokens
+        try:
+            answer = self._dialogue.answer(request, writing.prompt, tokens, written.logprobs)
+        except Exception as error:  # noqa: BLE001 - the tokenizer's edge: it may raise anything
+            writing.asked.settle(self._keeper.failed(error))
+            return
+        writing.asked.settle(answer)
+        self._limits.went_well(None, len(self._running))
+        self._keeper.answered()
 
     def _leave(self, writing: _Writing) -> None:
-        task = asyncio.get_running_loop().create_task(self._let_go(writing))
+        if self._generation is None:
+            return
+        task = asyncio.get_running_loop().create_task(self._let_go(writing, self._generation))
         self._leaving.add(task)
         task.add_done_callback(self._left)
 
     def _left(self, task: asyncio.Task[None]) -> None:
-        """Room that was not given back would be missed for ever: a request that could not leave ends all."""
+        """Room that was not given back would be missed for ever: where a request could not leave, the loop ends."""
         self._leaving.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._died(error)
+            self._keeper.broke(error)
 
-    async def _let_go(self, writing: _Writing) -> None:
-        await self._generation.cancel(str(writing.asked.item.id))
-        self._release(writing)
+    async def _let_go(self, writing: _Writing, generation: GenerationLoop) -> None:
+        await generation.cancel(str(writing.asked.item.id))
+        if generation is self._generation and generation.accepts:  # else it is lost with all others
+            self._release(writing)
+            self._admit()
 
     def _release(self, writing: _Writing) -> None:
-        """The manager reads nothing of it any more."""
+        """The loop reads nothing of it any more."""
         item = writing.asked.item
         del self._running[item.id]
         self._embedding.give_back(writing.rows)
         self._pages += writing.pages
-        self._batcher.finish((item,))
-        self._reports.ended(item, monotonic(), len(self._running), failed=writing.asked.failed)
-        self._forget(writing.asked)
-        self._admit()
+        if writing is self._trial:
+            self._trial = None
+        else:
+            self._batcher.finish((item,))
+            self._reports.ended(item, monotonic(), len(self._running), failed=writing.asked.failed)
+        self._keeper.forget(writing.asked)
 
     def _done(self, asked: Asked, answer: Hypothesis | StreamScribeError) -> None:
         asked.settle(answer)
-        self._forget(asked)
+        self._keeper.forget(asked)
 
 
 def _settle(future: asyncio.Future[Hypothesis], answer: Hypothesis | StreamScribeError) -> None:

@@ -33,7 +33,8 @@ async def check_parity(
         prompt, rows = dialogue.prompt(DecodeRequest(wave, 0)), embedding.hold(wave)
         ids = [*prompt.before, *rows, *prompt.after]
         end: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
-        generation.add(f"warm-up {count}", ids, _TOKENS, partial(_note, end))
+        if not generation.add(f"warm-up {count}", ids, _TOKENS, partial(_note, end)):
+            raise ModelUnavailable("Fun-ASR-Nano's continuous batches do not run")
         begun.append((ids, rows, end))
     for ids, rows, end in begun:
         scores = model(inputs_embeds=embedding(torch.tensor([ids], device=model.device))).logits[0, -1].float()

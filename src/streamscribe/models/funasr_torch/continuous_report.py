@@ -20,6 +20,11 @@ class Reports:
         self._wait_s = 0.0
         self._ended: list[Waiting] = []
         self._failed = 0
+        self._out_of_memory = 0
+
+    def ran_out_of_memory(self) -> None:
+        """What runs has failed for want of memory."""
+        self._out_of_memory += 1
 
     def began(self, item: Waiting, now: float, running: int) -> None:
         """A request has got room, `running` of them by now."""
@@ -45,6 +50,8 @@ class Reports:
                 live=len(live),
                 live_audio_s=sum(one.audio_s for one in live),
                 batch_limit=self._limit,
+                out_of_memory=self._out_of_memory,
             )
         )
-        self._since_s, self._wait_s, self._ended, self._failed = now, 0.0, [], 0
+        self._since_s, self._wait_s, self._ended = now, 0.0, []
+        self._failed = self._out_of_memory = 0

@@ -61,7 +61,7 @@ class Written(Protocol):
 
     @property
     def error(self) -> str | None:
-        """Why it failed; only where the whole loop has ended."""
+        """Why it failed: alone, or with all others of a loop that ends and `accepts` nothing by then."""
         ...
 
     def is_finished(self) -> bool:
@@ -112,16 +112,31 @@ class GenerationLoop:
         """Whether its thread runs."""
         return bool(self._manager.is_running())
 
+    @property
+    def accepts(self) -> bool:
+        """Whether it has not begun to end, by an error of a step or by `stop`; from any thread."""
+        return self._manager.background_thread_status.can_accept_new_requests() is None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended it, if an error did; known once its thread has ended."""
+        error: BaseException | None = self._manager.background_thread_status.fatal_error
+        return error
+
     def start(self) -> None:
-        """Starts its thread, which ends with the process if the caller's does."""
+        """Starts its thread, which ends with the process if the caller's does; what fails there is a `failure`."""
         self._manager.start()
 
-    def add(self, name: str, ids: Sequence[int], limit: int, heard: Callable[[Written], None]) -> None:
-        """Writes on from the prompt, at most `limit` tokens; calls back in the event loop for each of them."""
+    def add(self, name: str, ids: Sequence[int], limit: int, heard: Callable[[Written], None]) -> bool:
+        """Writes on from the prompt, at most `limit` tokens; calls back in the event loop for each of them.
+
+        False: it has ended meanwhile, and perhaps nobody calls back. Where it ends later, each is called with an error.
+        """
         self._manager.register_result_handler(name, heard)
         self._manager.add_request(
             list(ids), request_id=name, max_new_tokens=limit, streaming=True, eos_token_id=self._ends
         )
+        return self.accepts  # it says that it ends before it fails those whom it has, so that no request falls between
 
     async def cancel(self, name: str) -> None:
         """Ends a request that has not finished; returns once the loop reads none of its rows any more, or has died.
