@@ -61,6 +61,7 @@ def test_models_are_replaced_while_streams_speak_and_nothing_is_lost():
     assert figures["lost_finals"] == figures["doubled_finals"] == figures["session_errors"] == 0
     assert 0 < figures["memory_one_mib"] <= figures["memory_peak_mib"]
     assert figures["version_mib"] > 0
+    assert figures["memory_idle_after_over_before"] > 0
     assert {bar["figure"] for bar in told["bars"]} >= {"lost_finals", "session_errors", "memory_peak_over_one"}
 
 

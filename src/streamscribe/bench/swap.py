@@ -6,7 +6,8 @@ is a folder of the same files and one more, so that it is another one to the ser
 every final comes from a model.
 
 Memory is the server's resident set, looked at every 50 ms. *One* is its highest while the streams speak undisturbed,
-with one version; *peak* the highest of all swaps; *after* what is left when a swap is over, while the streams go on.
+with one version; *peak* the highest of all swaps under streams. Before the streams and after them is a swap while
+nobody speaks: what is there after each, *idle*, tells what all that was between them left.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ PROMPTS = 12
 BLOCK_S = 0.6
 """Scripts are whole numbers of it, so that each round meets the blocks of models as the first did."""
 BETWEEN_S = 3.0
-SETTLE_S = 2.0
+IDLE_SWAPS = 2
 ASK_EVERY_S = 0.1
 SWAP_TIMEOUT_S = 600.0
 ANSWER_TIMEOUT_S = 60.0
@@ -132,6 +133,8 @@ async def _measure(
     server: RunningServer, versions: Versions, scripts: Sequence[bytes], start: StartMessage, swaps: int
 ) -> dict[str, float]:
     url = server.address.websocket
+    await _swap(server, versions)
+    idle = server.memory_bytes()
     with MemoryWatch(server.memory_bytes) as memory:
         once = asyncio.Event()
         once.set()
@@ -142,40 +145,39 @@ async def _measure(
             talks = [tasks.create_task(talk(url, script, start, over)) for script in scripts]
             await asyncio.sleep(BETWEEN_S)
             one = max(one, memory.peak())
-            took_s, peaks, after = [], [], []
-            for turn in range(1, swaps + 1):
-                took_s.append(await _swap(server, versions, turn))
-                peaks.append(memory.peak())
-                await asyncio.sleep(SETTLE_S)
-                after.append(server.memory_bytes())
+            took_s = []
+            for _ in range(swaps):
+                took_s.append(await _swap(server, versions))
                 await asyncio.sleep(BETWEEN_S)
-                memory.peak()
-            results = await _results(server)
+            peak = memory.peak()
             over.set()
+    await _swap(server, versions)
+    idle_after, results = server.memory_bytes(), await _results(server)
     disturbed = [task.result() for task in talks]
     return {
         **_heard(undisturbed, disturbed),
-        "swaps": float(results["done"]) / versions.roles,
+        "swaps": results["done"] / versions.roles - IDLE_SWAPS,
         "refused_swaps": float(results.total() - results["done"]),
         "swap_median_s": median(took_s),
         "swap_longest_s": max(took_s),
         "memory_one_mib": one / 2**20,
-        "memory_peak_mib": max(peaks) / 2**20,
-        "memory_after_first_mib": after[0] / 2**20,
-        "memory_after_last_mib": after[-1] / 2**20,
-        "memory_peak_over_one": max(peaks) / one,
-        "memory_after_last_over_one": after[-1] / one,
+        "memory_peak_mib": peak / 2**20,
+        "memory_peak_over_one": peak / one,
+        "memory_idle_before_mib": idle / 2**20,
+        "memory_idle_after_mib": idle_after / 2**20,
+        "memory_idle_after_over_before": idle_after / idle,
     }
 
 
-async def _swap(server: RunningServer, versions: Versions, turn: int) -> float:
+async def _swap(server: RunningServer, versions: Versions) -> float:
     """How long the next swap took, from the signal until the former version's memory is given back."""
+    before = (await _results(server)).total()
     versions.renew()
     began_s = perf_counter()
     server.process.send_signal(signal.SIGHUP)
     try:
         async with asyncio.timeout(SWAP_TIMEOUT_S):
-            while (await _results(server)).total() < turn * versions.roles:  # noqa: ASYNC110 - nobody tells it
+            while (await _results(server)).total() < before + versions.roles:  # noqa: ASYNC110 - nobody tells it
                 await asyncio.sleep(ASK_EVERY_S)
     except TimeoutError:
         raise ModelUnavailable(f"the models were not replaced within {SWAP_TIMEOUT_S:g} s") from None
@@ -201,8 +203,9 @@ def _heard(undisturbed: Sequence[Talk], disturbed: Sequence[Talk]) -> dict[str, 
     lost = other = 0
     for before, after in zip(undisturbed, disturbed, strict=True):
         expected = Counter({key: count * after.rounds for key, count in before.said.items()})
-        lost += missing(expected, after.said)
-        other += (expected - after.said).total()
+        absent = missing(expected, after.said)
+        lost += absent
+        other += (expected - after.said).total() - absent
     return {
         "rounds": float(sum(one.rounds for one in disturbed)),
         "finals": float(sum(one.said.total() for one in disturbed)),
