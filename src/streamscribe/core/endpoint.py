@@ -151,7 +151,7 @@ class Endpointer:
             return self._open.audio_start
         if self._voice:
             return self._last_end
-        return max(0, self._position - self._rules.lookback - self._rules.preroll)
+        return max(self._last_end, self._position - self._rules.lookback - self._rules.preroll)
 
     @property
     def between(self) -> Between | None:
