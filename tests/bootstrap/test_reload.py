@@ -86,7 +86,7 @@ async def test_where_two_versions_have_no_room_the_one_that_serves_goes_on(model
         assert told.swaps == [("recognizer", "memory")]
 
 
-async def test_a_gpu_without_room_is_asked_for_models_that_may_run_there_alone(model_dir: Path) -> None:
+async def test_a_gpu_without_room_is_asked_for_models_that_may_run_there_alone(model_dir: Path, tmp_path: Path) -> None:
     loader, told, settings = ModelLoader(), Told(), of(model_dir)
     models = loader.models(settings)
     asked: list[str] = []
@@ -99,7 +99,7 @@ async def test_a_gpu_without_room_is_asked_for_models_that_may_run_there_alone(m
     try:
         models.wait_ready()
         reloading = Reloading(models, loader, settings, told, free=lambda: 1e12, gpu_free=gpu_free)
-        folders = {"tiny-punc": shutil.copytree(BUNDLED / "tiny-punc", model_dir / "punc")}
+        folders = {"tiny-punc": shutil.copytree(BUNDLED / "tiny-punc", tmp_path / "punc")}
         changed = of(model_dir, second_pass="sensevoice", folders=folders)
         (folders["tiny-punc"] / "notes.txt").write_text("retrained")
         assert await reloading.to(changed) == {"recognizer": "memory", "punctuation": "done"}
