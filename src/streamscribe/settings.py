@@ -168,6 +168,15 @@ class WorkerSettings(_Section):
     max_pending_finals: int = _bounded(
         4, 1, 64, "Segments of a live session waiting for their final; more audio waits. A file's fill three steps."
     )
+    processes: int = _bounded(
+        0, 0, 256, "Worker processes of `serve`, each with its own models; 0: the server's process works itself."
+    )
+    hang_timeout_s: float = _bounded(
+        15, 1, 600, "A worker process that says nothing for so long, or whose model hangs so long, is ended."
+    )
+    max_memory_bytes: int = _bounded(
+        0, 0, 2**50, "A worker process that has more resident memory is replaced; 0: never."
+    )
 
 
 class CacheSettings(_Section):

@@ -8,6 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
+from streamscribe.bootstrap.desk import LevelsDesk
 from streamscribe.cache.features import Features
 from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Levels
 from streamscribe.cache.memory import MemoryBlobs
@@ -59,7 +60,7 @@ async def served(*, tenants: bool, blobs: MemoryBlobs | None = None) -> AsyncIte
     features = Features(blobs, KEYS, ttl_s=100)
     level = BlobLevel("features", blobs, {"memory": blobs}, KEYS, ttl_s=100, tally=features.tally)
     # the one that may be broken comes first: the others are purged all the same
-    routes = cache_routes(Levels([level, EmbeddingLevel(embeddings)]), many_tenants=tenants)
+    routes = cache_routes(LevelsDesk(Levels([level, EmbeddingLevel(embeddings)])), many_tenants=tenants)
     async with (
         running(store=_Tenants() if tenants else None, routes=routes) as gateway,
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as http,

@@ -80,13 +80,13 @@ class Door:
         self.open = True
         self.inside: list[SessionOptions] = []
 
-    def admit(self, options: SessionOptions) -> StreamScribeError | None:
+    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
         if not self.open:
             return Overloaded(retry_after_s=2.0)
         self.inside.append(options)
         return None
 
-    def release(self, options: SessionOptions) -> None:
+    def release(self, options: SessionOptions, session_id: SessionId) -> None:
         self.inside.remove(options)
 
 

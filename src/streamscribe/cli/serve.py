@@ -34,6 +34,9 @@ def serve(
     profile: ProfileOption = None,
     model: ModelOption = None,
     tenants: Annotated[Path | None, typer.Option(help="Tenants file; see `streamscribe keys new`.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes, each with its own models (default 0: none but this one).")
+    ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Serve without keys on any address.")] = False,
     log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
     config: ConfigOption = None,
@@ -53,6 +56,7 @@ def serve(
     streamscribe serve
     streamscribe serve --host 0.0.0.0 --tenants tenants.yaml
     streamscribe serve --port 8001 --set limits.max_session_s=7200
+    streamscribe serve --workers 2
     ```
     """
     started_at = monotonic()
@@ -65,6 +69,7 @@ def serve(
         gateway__funasr_port=funasr_port,
         gateway__tenants_file=tenants,
         gateway__no_auth=no_auth or None,
+        worker__processes=workers,
         model__profile=profile,
         model__second_pass=model,
         observe__log_format=log_format,

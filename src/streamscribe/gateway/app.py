@@ -1,7 +1,6 @@
 """The applications of the two ports: routes, the page, health, and authentication before all of them."""
 
 import os
-from asyncio import to_thread
 from collections.abc import Sequence
 from typing import Protocol, cast
 
@@ -42,7 +41,7 @@ SAFE_HEADERS = [
 class Exposition(Protocol):
     """Who renders the metrics."""
 
-    def render(self) -> tuple[bytes, str]:
+    async def exposition(self) -> tuple[bytes, str]:
         """The text and its content type."""
         ...
 
@@ -110,13 +109,13 @@ def _health(readiness: Readiness) -> list[Route]:
 
 
 class _Metrics:
-    """Renders in a thread: with many tenants it takes longer than the event loop may wait."""
+    """The route of the exposition."""
 
     def __init__(self, metrics: Exposition) -> None:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        text, content_type = await to_thread(self._metrics.render)
+        text, content_type = await self._metrics.exposition()
         await Response(text, headers={"content-type": content_type})(scope, receive, send)
 
 

@@ -57,11 +57,11 @@ class HubObserver(Protocol):
 class Admission(Protocol):
     """Who may refuse a session for other reasons than a quota."""
 
-    def admit(self, options: SessionOptions) -> StreamScribeError | None:
-        """Counts a session, or says why not and counts nothing; at once."""
+    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
+        """Counts a session (by its id on the bus), or says why not and counts nothing; at once."""
         ...
 
-    def release(self, options: SessionOptions) -> None:
+    def release(self, options: SessionOptions, session_id: SessionId) -> None:
         """The session that was counted with these options is over."""
         ...
 
@@ -69,11 +69,11 @@ class Admission(Protocol):
 class OpenDoor:
     """Refuses nobody."""
 
-    def admit(self, options: SessionOptions) -> StreamScribeError | None:
+    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
         """Yes."""
         return None
 
-    def release(self, options: SessionOptions) -> None:
+    def release(self, options: SessionOptions, session_id: SessionId) -> None:
         """Nothing was counted."""
 
 
@@ -116,12 +116,12 @@ class Hub:
         `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
         kept after its end until its sink calls `delivered`, or for the resume window.
         """
-        refusal = self._refusal(tenant, options)
+        bus_id = SessionId(token_hex(16))
+        refusal = self._refusal(tenant, options, bus_id)
         if refusal is not None:
             self._observer.session_refused(refusal)
             _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
             raise refusal
-        bus_id = SessionId(token_hex(16))
         identity = SessionIdentity(
             session_id=session_id or bus_id,
             tenant_id=tenant.tenant_id,
@@ -217,7 +217,7 @@ class Hub:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
         self._quota.release(live.tenant.tenant_id)
-        self._admission.release(live.admitted)
+        self._admission.release(live.admitted, live.bus_id)
         self._observer.session_released(live.tenant.tenant_id)
         _log.info("session over", **_attributes(live))
         if not self._sessions:
@@ -234,12 +234,12 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _refusal(self, tenant: Tenant, options: SessionOptions) -> StreamScribeError | None:
+    def _refusal(self, tenant: Tenant, options: SessionOptions, bus_id: SessionId) -> StreamScribeError | None:
         if self.draining:
             return going_down()
         if over := self._quota.admit(tenant.tenant_id, tenant.max_sessions):
             return over
-        if busy := self._admission.admit(options):
+        if busy := self._admission.admit(options, bus_id):
             self._quota.release(tenant.tenant_id)
             return busy
         return None

@@ -2,6 +2,9 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+UTILISATION = "streamscribe_model_utilisation"
+LAG_P95_MS = "streamscribe_lag_p95_ms"
+
 _LATENCY_MS = (25, 50, 100, 200, 400, 700, 1000, 1500, 2000, 3000, 5000, 10_000, 20_000)
 _STEP_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10)
 _RTF = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 5)
@@ -124,13 +127,13 @@ class LoadInstruments:
             "funasr_gpu_inflight", "Requests that wait for a model or are in its step.", ["model"], registry=registry
         )
         self.utilisation = Gauge(
-            "streamscribe_model_utilisation",
+            UTILISATION,
             "Share of a model's time that live sessions would take in full steps.",
             ["model"],
             registry=registry,
         )
         self.lag_p95_ms = Gauge(
-            "streamscribe_lag_p95_ms",
+            LAG_P95_MS,
             "From the arrival of a live chunk at a model to its step's end; of timers in the event loop.",
             ["where"],
             registry=registry,

@@ -8,6 +8,7 @@ from typing import Protocol
 from streamscribe.core.admission import LoadAdmission
 from streamscribe.core.batching import OVERLOAD_RETRY_S
 from streamscribe.core.errors import Overloaded, StreamScribeError
+from streamscribe.core.ids import SessionId
 from streamscribe.core.load import LoadGauge, StepLoad
 from streamscribe.core.options import SessionOptions
 from streamscribe.settings import LimitSettings
@@ -101,8 +102,11 @@ class LoadControl:
         with self._lock:
             self._gauge.lagged(EVENT_LOOP, seconds, 1, self._clock())
 
-    def admit(self, options: SessionOptions) -> StreamScribeError | None:
-        """Counts one more session, to be released, or says why not and counts nothing; at once, and without work."""
+    def admit(self, options: SessionOptions, session_id: SessionId | None = None) -> StreamScribeError | None:
+        """Counts one more session, to be released, or says why not and counts nothing; at once, and without work.
+
+        Which session it is, is of no importance here.
+        """
         if (error := self.outage()) is not None:
             self._shed(OUTAGE)
             return error
@@ -115,11 +119,22 @@ class LoadControl:
         self._shed(shed)
         return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
 
-    def release(self, options: SessionOptions) -> None:
+    def take(self, options: SessionOptions) -> None:
+        """Counts one more session without asking: it was let in before, elsewhere."""
+        if options.live:
+            with self._lock:
+                self._gauge.add_voices(options.audio.channels, self._clock())
+
+    def release(self, options: SessionOptions, session_id: SessionId | None = None) -> None:
         """A session that was admitted with these options is over."""
         if options.live:
             with self._lock:
                 self._admission.release(options.audio.channels, self._clock())
+
+    def names(self) -> tuple[str, ...]:
+        """The models that have reported, and the event loop."""
+        with self._lock:
+            return tuple(self._gauge.names())
 
     def utilisation(self, name: str) -> float:
         """The share of a model's time that live sessions would take in full steps."""

@@ -1,5 +1,6 @@
 """What is counted, in a registry of its own. Methods are named after facts; labels come from bounded sets only."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -74,6 +75,10 @@ class Metrics:
     def render(self) -> tuple[bytes, str]:
         """The exposition text and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    async def exposition(self) -> tuple[bytes, str]:
+        """As `render`, in a thread: with many tenants it takes longer than the event loop may wait."""
+        return await asyncio.to_thread(self.render)
 
     def session_opened(self, tenant: TenantId) -> None:
         """A session began at the gateway."""
@@ -166,9 +171,12 @@ class Metrics:
         """A role's model was replaced while it served (`done`), or why not."""
         self._steps.swaps.labels(role, result).inc()
 
-    def model_watched(self, model: str, inflight: Callable[[], float], utilisation: Callable[[], float]) -> None:
-        """A model whose state is asked for at each rendering."""
+    def inflight_watched(self, model: str, inflight: Callable[[], float]) -> None:
+        """A model whose requests are counted at each rendering."""
         self._load.inflight.labels(model).set_function(inflight)
+
+    def utilisation_watched(self, model: str, utilisation: Callable[[], float]) -> None:
+        """A model whose utilisation is asked for at each rendering."""
         self._load.utilisation.labels(model).set_function(utilisation)
 
     def lag_watched(self, where: str, lag_p95_s: Callable[[], float]) -> None:

@@ -1,0 +1,1 @@
+"""Worker processes behind one gateway process: started, watched, replaced, and asked as one."""

@@ -1,0 +1,117 @@
+"""A gateway in this process, and its worker processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from streamscribe.audio.decode import DecoderPool
+from streamscribe.bootstrap.fleet import settings as shares
+from streamscribe.bootstrap.fleet.desk import FleetDesk, FleetExposition
+from streamscribe.bootstrap.fleet.door import FleetDoor
+from streamscribe.bootstrap.fleet.supervisor import Supervisor
+from streamscribe.bootstrap.platform import decoding
+from streamscribe.bus.local.gateway import LocalGatewayBus
+from streamscribe.bus.local.replay import MIN_REPLAY_S
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.gateway.hub import Hub
+from streamscribe.observe.fleet_metrics import FleetMetrics
+from streamscribe.observe.logs import get_logger
+from streamscribe.observe.loop import probe_event_loop
+from streamscribe.observe.metrics import Metrics
+from streamscribe.settings import ModelSettings, Settings
+
+RELOAD_TIMEOUT_S = 900.0
+"""Loading and warming a large model, on each worker after the other."""
+
+_log = get_logger(__name__)
+
+
+class FleetReloads:
+    """Brings the models of one worker after the other to other settings; those that start later begin with them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.supervisor: Supervisor
+
+    async def to(self, settings: ModelSettings) -> None:
+        """Returns when all were asked; what a worker refuses is in its logs."""
+        self.settings = self.settings.model_copy(update={"model": settings})
+        model = shares.model_for_worker(self.settings)
+        for number, worker in self.supervisor.workers:
+            try:
+                await worker.ask("reload", settings=model, timeout_s=RELOAD_TIMEOUT_S)
+            except StreamScribeError as error:
+                _log.error("models are not replaced", component=f"worker-{number}", code=error.code)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlatform:
+    """`bootstrap.parts.Parts` over worker processes."""
+
+    hub: Hub
+    decoders: DecoderPool
+    exposition: FleetExposition
+    desk: FleetDesk
+    reloads: FleetReloads
+    supervisor: Supervisor
+    supervising: "asyncio.Task[None]"
+
+    @property
+    def warmup_s(self) -> Mapping[str, float]:
+        """How long each model took in the first worker that is ready."""
+        return next((worker.status.warmup_s for _, worker in self.supervisor.workers), {})
+
+    def waiting_for(self) -> list[str]:
+        """`workers`, while none is ready."""
+        return self.supervisor.waiting_for()
+
+    async def wait_ready(self) -> None:
+        """Returns when the first worker is ready; raises what keeps all from being."""
+        ready = asyncio.ensure_future(self.supervisor.ready.wait())
+        try:
+            await asyncio.wait((ready, self.supervising), return_when=asyncio.FIRST_COMPLETED)
+            if self.supervising.done():
+                await self.supervising
+        finally:
+            ready.cancel()
+
+
+@asynccontextmanager
+async def fleet_platform(settings: Settings) -> AsyncIterator[FleetPlatform]:
+    """A running platform of `worker.processes` processes; they start before it is given (`wait_ready`).
+
+    Raises SettingsError for what several processes cannot share.
+    """
+    shares.check(settings)
+    metrics = Metrics()
+    observer = FleetMetrics(metrics.registry)
+    door = FleetDoor(settings.limits, metrics.session_shed)
+    bus = LocalGatewayBus(settings.limits.max_backlog_s, MIN_REPLAY_S, door.place, observer)
+    hub = Hub(bus, settings.limits, metrics, door)
+    reloads = FleetReloads(settings)
+    supervisor = Supervisor(bus, door, settings.worker, observer, lambda: shares.for_worker(reloads.settings))
+    reloads.supervisor = supervisor
+    async with AsyncExitStack() as stack:
+        decoders = await stack.enter_async_context(decoding(settings))
+        supervising = asyncio.create_task(supervisor.run())
+        stack.push_async_callback(_ended, supervising)
+        probing = asyncio.create_task(probe_event_loop(partial(_lagged, metrics, door)))
+        stack.callback(probing.cancel)
+        try:
+            exposition = FleetExposition(metrics, supervisor, door)
+            yield FleetPlatform(hub, decoders, exposition, FleetDesk(supervisor), reloads, supervisor, supervising)
+        finally:
+            await hub.close()
+            await bus.close()
+
+
+def _lagged(metrics: Metrics, door: FleetDoor, seconds: float) -> None:
+    metrics.loop_lagged(seconds)
+    door.loop_lagged(seconds)
+
+
+async def _ended(supervising: "asyncio.Task[None]") -> None:
+    supervising.cancel()
+    await asyncio.wait((supervising,))

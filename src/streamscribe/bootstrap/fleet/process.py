@@ -1,0 +1,132 @@
+"""One worker process, and the talk with it."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any, Literal, Self
+
+import msgspec
+
+from streamscribe.bus.local.link import Kind, Link
+from streamscribe.core.errors import ModelUnavailable, StreamScribeError
+from streamscribe.wire import worker_control as control
+
+COMMAND = (sys.executable, "-P", "-m", "streamscribe.bootstrap.worker_process")
+ASK_TIMEOUT_S = 30.0
+LEAVE_S = 5.0
+"""How long a worker that was told to stop may take before it is killed."""
+
+What = Literal["metrics", "facts", "purge", "reload"]
+
+
+class WorkerProcess:
+    """A child in a session of its own, joined by a socket that nobody else has. Made with `start`.
+
+    `status` is what it told last, `heard_at` when (the event loop's clock; its start, before the first).
+    """
+
+    def __init__(self, process: "subprocess.Popen[bytes]", link: Link, on_status: Callable[[control.Status], None]):
+        self.link = link
+        self.status = control.Status(waiting_for=("start",), rss_bytes=0)
+        self.heard_at = asyncio.get_running_loop().time()
+        self.unfit: asyncio.Future[StreamScribeError] = asyncio.get_running_loop().create_future()
+        """Done when it says that it cannot work at all, with why."""
+        self.ready = asyncio.Event()
+        self._process = process
+        self._on_status = on_status
+        self._ids = count()
+        self._asked: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        link.on(Kind.CONTROL, self._hear)
+
+    @classmethod
+    async def start(cls, number: int, settings: dict[str, Any], on_status: Callable[[control.Status], None]) -> Self:
+        """Starts it, off the event loop, and tells it its settings."""
+        ours, theirs = socket.socketpair()
+        try:
+            process = await asyncio.to_thread(_popen, theirs)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        worker = cls(process, await Link.open(ours), on_status)
+        worker.link.send(Kind.CONTROL, control.encode(control.Begin(number, settings)))
+        return worker
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    async def ask(
+        self, what: What, *, tenant: str | None = None, settings: dict[str, Any] | None = None, timeout_s: float
+    ) -> msgspec.Raw:
+        """Its answer, as JSON. Raises the error that it met, ModelUnavailable when it is gone or slow."""
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        number = next(self._ids)
+        self._asked[number] = answer
+        try:
+            self.link.send(Kind.CONTROL, control.encode(control.Ask(number, what, tenant, settings)))
+            done, _ = await asyncio.wait(
+                (answer, self.link.closed), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if answer not in done:
+                raise ModelUnavailable("a worker process gave no answer")
+            return answer.result()
+        finally:
+            del self._asked[number]
+            answer.cancel()
+
+    async def end(self) -> int:
+        """Lets it leave, or kills it if it does not; its exit code (negative: the signal)."""
+        self.link.send(Kind.CONTROL, control.encode(control.Stop()))
+        self.link.close()
+        with suppress(subprocess.TimeoutExpired):
+            return await asyncio.to_thread(self._process.wait, LEAVE_S)
+        return await self.kill()
+
+    async def kill(self) -> int:
+        """Ends it at once."""
+        self._process.kill()
+        self.link.close()
+        return await asyncio.to_thread(self._process.wait)
+
+    def _hear(self, payload: memoryview) -> None:
+        said = control.for_gateway(payload)
+        match said:
+            case control.Status():
+                self.heard_at = asyncio.get_running_loop().time()
+                self.status = said
+                if not said.waiting_for:
+                    self.ready.set()
+                self._on_status(said)
+            case control.Answer():
+                self._answered(said)
+            case control.Unfit():
+                if not self.unfit.done():
+                    self.unfit.set_result(said.problem.error())
+
+    def _answered(self, said: control.Answer) -> None:
+        answer = self._asked.get(said.id)
+        if answer is None or answer.done():
+            return
+        if said.problem is None:
+            answer.set_result(said.value)
+        else:
+            answer.set_exception(said.problem.error())
+
+
+def _popen(theirs: socket.socket) -> "subprocess.Popen[bytes]":
+    """By vfork (`audio.child` says why); standard error is the server's, for its logs."""
+    theirs.set_inheritable(True)
+    return subprocess.Popen(
+        [*COMMAND, str(theirs.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(theirs.fileno(),),
+        start_new_session=True,
+    )

@@ -1,0 +1,115 @@
+"""The server: a gateway's listener before whatever recognises, from its ports to its drain."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from streamscribe.bootstrap.engines import recognizer_id
+from streamscribe.bootstrap.fleet.platform import fleet_platform
+from streamscribe.bootstrap.parts import Parts
+from streamscribe.bootstrap.platform import platform
+from streamscribe.bootstrap.reload import reload_at_hangup
+from streamscribe.bootstrap.tenants import open_tenants
+from streamscribe.gateway.app import create_app, create_funasr_app
+from streamscribe.gateway.auth import Authenticator, check_exposure
+from streamscribe.gateway.collector import settle_collector
+from streamscribe.gateway.drain import drain, stop_signals
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.gateway.readiness import Readiness
+from streamscribe.gateway.rest import routes
+from streamscribe.gateway.rest.cache import cache_routes
+from streamscribe.gateway.tenant_watch import watch_tenants
+from streamscribe.settings import GatewaySettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a server listens, and how long it took from its start to its readiness."""
+
+    url: str
+    funasr_url: str | None
+    ready_s: float
+    warmup_s: Mapping[str, float]
+
+
+async def serve(
+    settings: Settings, *, started_at: float, announce: Callable[[Listening], None], reread: Callable[[], Settings]
+) -> None:
+    """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm, unless the stop
+    comes before.
+
+    At SIGHUP the models are brought to the settings that `reread` gives; all others hold until a restart.
+
+    Raises SettingsError for a port that cannot be bound or an exposure nobody asked for, ModelUnavailable for models.
+    """
+    check_exposure(settings)
+    gateway, limits = settings.gateway, settings.limits
+    store = open_tenants(settings)
+    auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
+    with bound(*_addresses(gateway)) as sockets:
+        async with stop_signals() as stop, _parts(settings) as parts:
+            readiness = Readiness(parts.hub, parts.waiting_for)
+            rest = cache_routes(parts.desk, many_tenants=store is not None)
+            rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
+            main = create_app(
+                parts.hub,
+                auth,
+                gateway=gateway,
+                limits=limits,
+                metrics=parts.exposition,
+                readiness=readiness,
+                decode=parts.decoders.decode,
+                routes=rest,
+            )
+            funasr = create_funasr_app(
+                parts.hub, auth, gateway=gateway, limits=limits, readiness=readiness, decode=parts.decoders.decode
+            )
+            bindings = list(map(Binding, (main, funasr), sockets))
+            async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
+                watching = [tasks.create_task(watch_tenants(store))] if store else []
+                watching.append(tasks.create_task(reload_at_hangup(parts.reloads, reread)))
+                waiting = tasks.create_task(stop.wait())
+                if await _warm_before(waiting, parts):
+                    settle_collector()
+                    announce(_listening(gateway, listener.ports, monotonic() - started_at, parts.warmup_s))
+                    await waiting
+                for task in watching:
+                    task.cancel()
+                await drain(parts.hub, gateway)
+
+
+def _parts(settings: Settings) -> AbstractAsyncContextManager[Parts]:
+    return fleet_platform(settings) if settings.worker.processes else platform(settings)
+
+
+async def _warm_before(stop: "asyncio.Task[Any]", parts: Parts) -> bool:
+    """Whether the models became warm before the stop came; they warm on until they are closed."""
+    warming = asyncio.ensure_future(parts.wait_ready())
+    await asyncio.wait((stop, warming), return_when=asyncio.FIRST_COMPLETED)
+    if not warming.done():
+        warming.cancel()
+        return False
+    await warming
+    return True
+
+
+def _listening(
+    gateway: GatewaySettings, ports: Sequence[int], ready_s: float, warmup_s: Mapping[str, float]
+) -> Listening:
+    host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
+    return Listening(
+        url=f"http://{host}:{ports[0]}",
+        funasr_url=f"ws://{host}:{ports[1]}" if len(ports) > 1 else None,
+        ready_s=ready_s,
+        warmup_s=dict(warmup_s),
+    )
+
+
+def _addresses(gateway: GatewaySettings) -> list[Address]:
+    addresses = [Address(gateway.host, gateway.port, "gateway.port")]
+    if gateway.funasr_port >= 0:
+        addresses.append(Address(gateway.host, gateway.funasr_port, "gateway.funasr_port"))
+    return addresses

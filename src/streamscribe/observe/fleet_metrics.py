@@ -1,0 +1,49 @@
+"""What becomes of worker processes and of the sessions between them, counted."""
+
+from prometheus_client import CollectorRegistry, Counter
+
+from streamscribe.core.ids import SessionId
+from streamscribe.observe.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+class FleetMetrics:
+    """Observes a supervisor and the local bus (`LocalBusObserver`)."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ended = Counter(
+            "streamscribe_worker_ends",
+            "Worker processes that ended or were ended, by cause.",
+            ["cause"],
+            registry=registry,
+        )
+        self._taken_over = Counter(
+            "streamscribe_taken_over_sessions", "Sessions whose worker was gone and that went on.", registry=registry
+        )
+        self._quarantined = Counter(
+            "streamscribe_quarantined_sessions", "Sessions at whose record two workers ended.", registry=registry
+        )
+        self._fenced = Counter(
+            "streamscribe_fenced_events", "Events dropped of workers that had lost their sessions.", registry=registry
+        )
+
+    def worker_ended(self, cause: str) -> None:
+        """A worker process ended: `exit`, `hang`, `memory` or `unfit`."""
+        self._ended.labels(cause).inc()
+
+    def over(self, session_id: SessionId) -> None:
+        """The bus has forgotten a session: who let it in counts that."""
+
+    def taken_over(self, session_id: SessionId) -> None:
+        """A session goes on at another worker, or waits for one."""
+        self._taken_over.inc()
+
+    def quarantined(self, session_id: SessionId, index: int) -> None:
+        """A session is not tried a third time."""
+        self._quarantined.inc()
+        _log.error("session quarantined", session_id=session_id, count=index)
+
+    def fenced(self) -> None:
+        """A late event was dropped."""
+        self._fenced.inc()
