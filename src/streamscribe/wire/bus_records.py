@@ -66,7 +66,7 @@ _EVENTS: dict[int, type[Emitted]] = {
     40: Failed,
 }
 _KINDS: dict[type, int] = {value: kind for table in (_RECORDS, _EVENTS) for kind, value in table.items()}
-_ERRORS: dict[str, type[StreamScribeError]] = {
+ERROR_CLASSES: dict[str, type[StreamScribeError]] = {
     error.code: error
     for _, error in inspect.getmembers(errors, inspect.isclass)
     if issubclass(error, StreamScribeError) and error is not StreamScribeError
@@ -125,7 +125,7 @@ def _from_builtins(kind: type, value: Any) -> Any:
     if kind is not StreamScribeError:
         return kind(value)  # an id, which checks itself
     told = msgspec.convert(value, _ErrorFields)
-    error = _ERRORS.get(told.code, InternalError)
+    error = ERROR_CLASSES.get(told.code, InternalError)
     return error(told.message, field=told.field, retry_after_s=told.retry_after_s)
 
 

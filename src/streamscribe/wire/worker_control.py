@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from streamscribe.core.errors import BadRequest
+from streamscribe.core.errors import BadRequest, InternalError, StreamScribeError
+from streamscribe.wire.bus_records import ERROR_CLASSES
 
 T = TypeVar("T")
 
@@ -52,28 +53,51 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 class Status(msgspec.Struct, tag="status", frozen=True, omit_defaults=True):
     """How a worker is, several times a second: that it comes shows that the worker's event loop runs.
 
-    `waiting_for` names what is not ready. `stalled`: a model's step has taken longer than it may. `steps` and `lags_s`
-    (of the event loop) are those since the last status.
+    `waiting_for` names what is not ready; `outage`: a model that was ready serves nobody now. `steps` and `lags_s` (of
+    the event loop) are those since the last status.
     """
 
     waiting_for: tuple[str, ...]
     rss_bytes: int
-    stalled: bool = False
+    outage: bool = False
     warmup_s: dict[str, float] = {}
     steps: tuple[Step, ...] = ()
     lags_s: tuple[float, ...] = ()
 
 
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong, as an error of `core.errors`."""
+
+    code: str
+    message: str
+    retry_after_s: float | None = None
+
+    @classmethod
+    def of(cls, error: StreamScribeError) -> "Problem":
+        """As it is told."""
+        return cls(error.code, error.message, error.retry_after_s)
+
+    def error(self) -> StreamScribeError:
+        """As it is raised."""
+        return ERROR_CLASSES.get(self.code, InternalError)(self.message, retry_after_s=self.retry_after_s)
+
+
 class Answer(msgspec.Struct, tag="answer", frozen=True, omit_defaults=True):
-    """What a question brought; `error` is the code of what went wrong."""
+    """What a question brought."""
 
     id: int
     value: msgspec.Raw = msgspec.Raw(b"null")
-    error: str | None = None
+    problem: Problem | None = None
+
+
+class Unfit(msgspec.Struct, tag="unfit", frozen=True):
+    """The last word of a worker that cannot work with its settings."""
+
+    problem: Problem
 
 
 ToWorker = Begin | Ask | Stop
-ToGateway = Status | Answer
+ToGateway = Status | Answer | Unfit
 
 _to_worker = msgspec.json.Decoder(ToWorker)
 _to_gateway = msgspec.json.Decoder(ToGateway)
