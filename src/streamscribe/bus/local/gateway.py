@@ -1,15 +1,14 @@
 """The gateway's end of the local bus: gives each session to a worker process, and to the next one when that is gone."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from streamscribe.bus.backlog import audio_bytes
 from streamscribe.bus.local.frames import parse_settle
 from streamscribe.bus.local.link import Kind, Link
+from streamscribe.bus.local.member import Lane, Member
+from streamscribe.bus.local.observer import LocalBusObserver, Unobserved
 from streamscribe.bus.local.replay import MIN_REPLAY_S, ReplayLog
 from streamscribe.core.errors import BadRequest, Draining, Quarantined, RateExceeded, StreamScribeError
 from streamscribe.core.ids import SessionId
@@ -24,75 +23,10 @@ from streamscribe.core.records import (
     WorkerEvent,
 )
 from streamscribe.ports import EventHandler
-from streamscribe.wire.bus_records import decode_event, encode_record
-
-SENT_AT_ONCE = 256
-"""Records sent before other work of the loop has its turn; about a millisecond."""
+from streamscribe.wire.bus_records import decode_event
 
 Place = Callable[[SessionOpened], int | None]
 """Chooses the member that gets a session; None: none can, and the session waits for the next that joins."""
-
-
-class LocalBusObserver(Protocol):
-    """Who counts what happens to sessions between processes; must not block."""
-
-    def over(self, session_id: SessionId) -> None:
-        """The bus has forgotten a session that it knew: its place at its worker is free."""
-        ...
-
-    def taken_over(self, session_id: SessionId) -> None:
-        """The session's worker is gone: it was placed again, or waits."""
-        ...
-
-    def quarantined(self, session_id: SessionId, index: int) -> None:
-        """Two workers ended at this record of the session; it has failed and is not tried again."""
-        ...
-
-    def fenced(self) -> None:
-        """An event of a worker that had lost its sessions was dropped."""
-        ...
-
-
-class _Unobserved:
-    def over(self, session_id: SessionId) -> None: ...
-
-    def taken_over(self, session_id: SessionId) -> None: ...
-
-    def quarantined(self, session_id: SessionId, index: int) -> None: ...
-
-    def fenced(self) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Lane:
-    """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
-
-    `died_at` is the record at which its last worker ended.
-    """
-
-    log: ReplayLog
-    waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)
-    member: "_Member | None" = None
-    queued: bool = False
-    died_at: int | None = None
-
-    def release_waiting(self, error: Draining | None = None) -> None:
-        """Frees all publishers; their records are dropped."""
-        while self.waiting:
-            waiter = self.waiting.popleft()[1]
-            if not waiter.done():
-                waiter.set_result(None) if error is None else waiter.set_exception(error)
-
-
-@dataclass(slots=True, eq=False)
-class _Member:
-    """A worker process; `ready` are its sessions that may have something to send, in turn, each at most once."""
-
-    link: Link
-    lanes: dict[SessionId, _Lane] = field(default_factory=dict)
-    ready: deque[_Lane] = field(default_factory=deque)
-    sending: bool = False  # goes on in the loop's next turn
-    gone: bool = False
 
 
 class LocalGatewayBus:
@@ -116,10 +50,10 @@ class LocalGatewayBus:
         self._max_backlog_s = max_backlog_s
         self._max_replay_s = max_replay_s
         self._place = place
-        self._observer: LocalBusObserver = observer or _Unobserved()
-        self._members: dict[int, _Member] = {}
-        self._lanes: dict[SessionId, _Lane] = {}
-        self._homeless: dict[SessionId, _Lane] = {}
+        self._observer: LocalBusObserver = observer or Unobserved()
+        self._members: dict[int, Member] = {}
+        self._lanes: dict[SessionId, Lane] = {}
+        self._homeless: dict[SessionId, Lane] = {}
         self._to_gateway: EventHandler | None = None
         self._closed = False
 
@@ -136,11 +70,10 @@ class LocalGatewayBus:
         """
         if member in self._members:
             raise ValueError(f"member {member} has joined already")
-        joined = self._members[member] = _Member(link)
+        joined = self._members[member] = Member(link)
         link.on(Kind.RECORD, _refuse_record)
         link.on(Kind.EVENT, partial(self._on_event, joined))
         link.on(Kind.SETTLE, partial(self._on_settle, joined))
-        link.on_writable = partial(self._send_ready, joined)
         for lane in list(self._homeless.values()):
             self._assign(lane)
 
@@ -153,22 +86,16 @@ class LocalGatewayBus:
         left = self._members.pop(member, None)
         if left is None:
             return
-        left.gone = True
-        lanes = list(left.lanes.values())
-        left.lanes.clear()
-        left.ready.clear()
-        for lane in lanes:
-            lane.member, lane.queued = None, False
+        for lane in left.leave():
+            left.abandon(lane)
             head = lane.log.head if suspect else None
-            if lane.log.begun:
-                _abandon(left.link, lane.log.opened)
             lane.log.rewind()
             if head is not None and head == lane.died_at:
-                self._observer.quarantined(lane.log.opened.session_id, head)
+                self._observer.quarantined(lane.session_id, head)
                 self._fail(lane, Quarantined())
                 continue
             lane.died_at = lane.died_at if head is None else head
-            self._observer.taken_over(lane.log.opened.session_id)
+            self._observer.taken_over(lane.session_id)
             self._assign(lane)
 
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
@@ -187,15 +114,16 @@ class LocalGatewayBus:
         if lane is None:
             if isinstance(record, SessionOpened):
                 log = ReplayLog(record, self._max_backlog_s, self._max_replay_s)
-                lane = self._lanes[record.session_id] = _Lane(log)
+                lane = self._lanes[record.session_id] = Lane(log)
                 self._assign(lane)
         elif isinstance(record, SessionAbandoned):
-            if lane.member is not None and lane.log.begun:
-                lane.member.link.send(Kind.RECORD, encode_record(record))
+            if lane.member is not None:
+                lane.member.abandon(lane, record)
             self._forget(lane)
         elif not lane.waiting and lane.log.fits(audio_bytes(record)):
             self._keep(lane, record)
-            self._send(lane)
+            if lane.member is not None:
+                lane.member.send(lane)
         else:
             waiter = asyncio.get_running_loop().create_future()
             lane.waiting.append((record, waiter))
@@ -220,56 +148,23 @@ class LocalGatewayBus:
             lane.log.check_integrity()
             ensure(not lane.waiting or not lane.log.fits(audio_bytes(lane.waiting[0][0])), "what waits has no room")
 
-    def _assign(self, lane: _Lane) -> None:
-        opened = lane.log.opened
-        chosen = self._place(opened)
+    def _assign(self, lane: Lane) -> None:
+        chosen = self._place(lane.log.opened)
         member = self._members.get(chosen) if chosen is not None else None
         if member is None:
-            self._homeless[opened.session_id] = lane
-            return
-        self._homeless.pop(opened.session_id, None)
-        lane.member = member
-        member.lanes[opened.session_id] = lane
-        lane.queued = True
-        member.ready.append(lane)
-        self._send_later(member)  # when all that are assigned together take turns
+            self._homeless[lane.session_id] = lane
+        else:
+            self._homeless.pop(lane.session_id, None)
+            member.take(lane)
 
-    def _send(self, lane: _Lane) -> None:
-        member = lane.member
-        if member is not None and not lane.queued:
-            lane.queued = True
-            member.ready.append(lane)
-            if not member.sending:
-                self._send_ready(member)
-
-    def _send_later(self, member: _Member) -> None:
-        if not member.sending:
-            member.sending = True
-            asyncio.get_running_loop().call_soon(self._send_ready, member)
-
-    def _send_ready(self, member: _Member) -> None:
-        """Sends what may be sent, a record of each session in turn, while the link takes it."""
-        member.sending = False
-        for _ in range(SENT_AT_ONCE):
-            if not member.ready or not member.link.writable:
-                return
-            lane = member.ready.popleft()
-            envelope = lane.log.next() if lane.member is member else None
-            if envelope is None:
-                lane.queued = False
-            else:
-                member.link.send(Kind.RECORD, envelope)
-                member.ready.append(lane)
-        self._send_later(member)
-
-    def _on_settle(self, member: _Member, payload: memoryview) -> None:
+    def _on_settle(self, member: Member, payload: memoryview) -> None:
         session_id, size_bytes = parse_settle(payload)
         lane = member.lanes.get(session_id)
         if lane is not None:
             lane.log.settle(size_bytes)
             self._let_in(lane)
 
-    def _on_event(self, member: _Member, payload: memoryview) -> None:
+    def _on_event(self, member: Member, payload: memoryview) -> None:
         event = decode_event(payload)
         if member.gone:
             self._observer.fenced()
@@ -295,41 +190,36 @@ class LocalGatewayBus:
                 {"message": "a gateway failed to take an event", "exception": error}
             )
 
-    def _let_in(self, lane: _Lane) -> None:
+    def _let_in(self, lane: Lane) -> None:
         """Takes the records that waited and have room now."""
         while lane.waiting and lane.log.fits(audio_bytes(lane.waiting[0][0])):
             record, waiter = lane.waiting.popleft()
             self._keep(lane, record)
             if not waiter.done():
                 waiter.set_result(None)
-        self._send(lane)
+        if lane.member is not None:
+            lane.member.send(lane)
 
-    def _keep(self, lane: _Lane, record: Record) -> None:
+    def _keep(self, lane: Lane, record: Record) -> None:
         try:
             lane.log.append(record)
         except RateExceeded as error:  # without this record the session could not be told again
             self._fail(lane, error)
 
-    def _fail(self, lane: _Lane, error: StreamScribeError) -> None:
-        if lane.member is not None and lane.log.begun:
-            _abandon(lane.member.link, lane.log.opened)
+    def _fail(self, lane: Lane, error: StreamScribeError) -> None:
+        if lane.member is not None:
+            lane.member.abandon(lane)
         self._forget(lane)
-        self._tell(Failed(lane.log.opened.session_id, error))
+        self._tell(Failed(lane.session_id, error))
 
-    def _forget(self, lane: _Lane) -> None:
-        session_id = lane.log.opened.session_id
+    def _forget(self, lane: Lane) -> None:
+        session_id = lane.session_id
         del self._lanes[session_id]
         self._homeless.pop(session_id, None)
         if lane.member is not None:
-            del lane.member.lanes[session_id]
-            lane.member = None
+            lane.member.forget(lane)
         lane.release_waiting()
         self._observer.over(session_id)
-
-
-def _abandon(link: Link, opened: SessionOpened) -> None:
-    """Tells a worker that still lives that another has its session."""
-    link.send(Kind.RECORD, encode_record(SessionAbandoned(opened.session_id, 0)))
 
 
 def _refuse_record(payload: memoryview) -> None:

@@ -1,0 +1,41 @@
+"""Who watches the local bus."""
+
+from typing import Protocol
+
+from streamscribe.core.ids import SessionId
+
+
+class LocalBusObserver(Protocol):
+    """Who counts what happens to sessions between processes; must not block."""
+
+    def over(self, session_id: SessionId) -> None:
+        """The bus has forgotten a session that it knew: its place at its worker is free."""
+        ...
+
+    def taken_over(self, session_id: SessionId) -> None:
+        """The session's worker is gone: it was placed again, or waits."""
+        ...
+
+    def quarantined(self, session_id: SessionId, index: int) -> None:
+        """Two workers ended at this record of the session; it has failed and is not tried again."""
+        ...
+
+    def fenced(self) -> None:
+        """An event of a worker that had lost its sessions was dropped."""
+        ...
+
+
+class Unobserved:
+    """Counts nothing."""
+
+    def over(self, session_id: SessionId) -> None:
+        """Nothing."""
+
+    def taken_over(self, session_id: SessionId) -> None:
+        """Nothing."""
+
+    def quarantined(self, session_id: SessionId, index: int) -> None:
+        """Nothing."""
+
+    def fenced(self) -> None:
+        """Nothing."""
