@@ -10,7 +10,7 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened
-from streamscribe.observe.load import LoadControl
+from streamscribe.observe.load import OUTAGE, LoadControl
 from streamscribe.settings import LimitSettings
 from streamscribe.wire.worker_control import Status
 
@@ -33,6 +33,7 @@ class FleetDoor:
         self._clock = clock
         self._fleet = Fleet()
         self._controls: dict[int, LoadControl] = {}
+        self._reasons: list[str] = []
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ class FleetDoor:
     def join(self, member: int) -> None:
         """A worker is ready."""
         self._fleet.join(member)
-        self._controls[member] = LoadControl(self._limits, lambda reason: None, self._clock)
+        self._controls[member] = LoadControl(self._limits, self._reasons.append, self._clock)
 
     def leave(self, member: int) -> None:
         """A worker is gone."""
@@ -72,6 +73,7 @@ class FleetDoor:
     def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
         """Lets a session in where a worker would, the least loaded first; else why that one does not."""
         refusal: StreamScribeError | None = None
+        self._reasons.clear()
         for member in self._fleet.by_load:
             refused = self._controls[member].admit(options)
             if refused is None:
@@ -79,9 +81,9 @@ class FleetDoor:
                 return None
             refusal = refusal or refused
         if refusal is None:
-            self._shed("outage")
+            self._shed(OUTAGE)
             return ModelUnavailable("no worker process is ready", retry_after_s=RETRY_S)
-        self._shed("load")
+        self._shed(self._reasons[0])
         return refusal
 
     def release(self, options: SessionOptions, session_id: SessionId) -> None:
