@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import IO
 
@@ -17,6 +18,7 @@ from streamscribe.core.errors import ModelUnavailable
 
 STOP_TIMEOUT_S = 60.0
 SERVE = ("streamscribe.cli", "serve", "--json", "--port", "0", "--funasr-port", "0")
+_WORKER = b"streamscribe.bootstrap.worker_process"
 _QUIET = ("--set", "observe.log_level=error")
 
 
@@ -103,15 +105,30 @@ class RunningServer:
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds used so far, all threads."""
-        with open(f"/proc/{self.process.pid}/stat") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor seconds used so far, all threads, and those of its worker processes."""
+        ticks = sum(sum(map(int, _stat(pid)[11:13])) for pid in self._pids())
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def memory_bytes(self, field: str = "VmRSS") -> int:
-        """Resident memory now (`VmRSS`) or at its peak (`VmHWM`)."""
-        with open(f"/proc/{self.process.pid}/status") as file:
-            for line in file:
-                if line.startswith(field):
-                    return int(line.split()[1]) * 1024
-        raise ModelUnavailable("the server has ended")
+        """Resident memory now (`VmRSS`) or at its peak (`VmHWM`), with that of its worker processes."""
+        return sum(_memory_bytes(pid, field) for pid in self._pids())
+
+    def worker_pids(self) -> list[int]:
+        """Its worker processes now."""
+        by_thread = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        children = [pid for told in by_thread for pid in told.read_text().split()]
+        return sorted(int(pid) for pid in children if _WORKER in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+    def _pids(self) -> list[int]:
+        return [self.process.pid, *self.worker_pids()]
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _memory_bytes(pid: int, field: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise ModelUnavailable("the server has ended")
