@@ -15,8 +15,8 @@ from streamscribe.worker.channel import Channel
 from streamscribe.worker.segment import Emit
 
 _BEGINNING = ChannelPoint(0, (), None, 0, 0)
-_WORTH = SAMPLE_RATE
-"""Where nobody speaks, points are taken a second apart, and only what spares a second is told."""
+_APART = SAMPLE_RATE
+"""Where nobody speaks, a point is taken each second of the clock, on all channels at once."""
 
 
 def beginning(opened: SessionOpened) -> Checkpoint:
@@ -56,7 +56,8 @@ class Recovery:
     def heard(self, channel: Channel, *, closed: bool) -> None:
         """The channel has heard a block, or a flush, in which a segment was `closed` or none."""
         trail = self.trails[channel.index]
-        if not closed and (channel.track.heard - trail.newest < _WORTH or not channel.endpointer.quiet):
+        due = channel.track.heard // _APART > trail.newest // _APART and channel.endpointer.quiet
+        if not closed and not due:
             return
         point = channel.point
         if point is None:
@@ -65,17 +66,17 @@ class Recovery:
         place = self._input.find(bytes_before(self._format, start))
         if place is not None:
             trail.take(point, start, place)
-            self._tell(_WORTH)
+            self._tell()
 
     def conclude(self, channel: int) -> None:
         """The next segment of the channel has its last final."""
         self.trails[channel].tell()
-        self._tell(1)
+        self._tell()
 
-    def _tell(self, worth: int) -> None:
-        """Tells where another worker could go on now, if that spares it so much audio."""
+    def _tell(self) -> None:
+        """Tells where another worker could go on now, if that spares it audio."""
         oldest = min(self.trails, key=lambda trail: trail.start)
-        if oldest.start - self._told < worth:
+        if oldest.start <= self._told:
             return
         self._told = oldest.start
         place = oldest.place
