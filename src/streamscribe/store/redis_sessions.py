@@ -26,8 +26,8 @@ from streamscribe.wire.bus_records import decode_event, decode_record, encode_ev
 
 PREFIX = "streamscribe:"
 RETRY_AFTER_S = 1.0
-MAX_TOGETHER = 200
-"""Sessions in one script: Redis serves nobody else while it runs, some tenths of a millisecond."""
+MAX_TOGETHER = 100
+"""Sessions in one script: Redis serves nobody else while it runs, about a millisecond."""
 
 _US = 1_000_000
 _SCRIPTS = ("claim", "renew", "release", "save", "forget", "enter", "keep", "leave", "list", "read")
