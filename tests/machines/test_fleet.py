@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streamscribe.core.fleet import Fleet
 from streamscribe.core.ids import SessionId
-from streamscribe.core.restarts import FIRST_PAUSE_S, LONG_LIFE_S, LONGEST_PAUSE_S, Restarts
+from streamscribe.core.restarts import FIRST_PAUSE_S, LONG_LIFE_S, LONGEST_PAUSE_S, Patience, Restarts
 
 
 def fleet_of(*members: int) -> Fleet:
@@ -63,7 +63,19 @@ def test_pauses_double_while_lives_are_short_and_are_short_again_after_a_long_on
     assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
     assert pauses[-1] == LONGEST_PAUSE_S
     assert restarts.ended(LONG_LIFE_S) == FIRST_PAUSE_S
-    assert restarts.count == 13
+
+
+def test_silence_is_counted_until_a_sign_of_life() -> None:
+    patience = Patience(0.25, now=100.0)
+    assert patience.look(alive=False, now=100.25) == 0.25
+    assert patience.look(alive=False, now=100.75) == 0.75
+    assert patience.look(alive=True, now=101.0) == 0
+    assert patience.look(alive=False, now=101.25) == 0.25
+
+
+def test_nobody_is_blamed_for_the_time_in_which_nobody_looked() -> None:
+    patience = Patience(0.25, now=100.0)
+    assert patience.look(alive=False, now=3700.0) == 0.5
 
 
 class FleetMachine(RuleBasedStateMachine):

@@ -1,6 +1,8 @@
 """What becomes of worker processes and of the sessions between them, counted."""
 
-from prometheus_client import CollectorRegistry, Counter
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streamscribe.core.ids import SessionId
 from streamscribe.observe.logs import get_logger
@@ -18,6 +20,15 @@ class FleetMetrics:
             ["cause"],
             registry=registry,
         )
+        self._ready = Gauge(
+            "streamscribe_ready_workers", "Worker processes that may be given sessions.", registry=registry
+        )
+        self._memory = Gauge(
+            "streamscribe_worker_memory_bytes",
+            "Resident memory of a worker process; 0 between two.",
+            ["worker"],
+            registry=registry,
+        )
         self._taken_over = Counter(
             "streamscribe_taken_over_sessions", "Sessions whose worker was gone and that went on.", registry=registry
         )
@@ -31,6 +42,14 @@ class FleetMetrics:
     def worker_ended(self, cause: str) -> None:
         """A worker process ended: `exit`, `hang`, `memory` or `unfit`."""
         self._ended.labels(cause).inc()
+
+    def worker_weighs(self, number: int, resident_bytes: int) -> None:
+        """So much memory a worker process has."""
+        self._memory.labels(str(number)).set(resident_bytes)
+
+    def workers_watched(self, ready: Callable[[], float]) -> None:
+        """Whose number is asked for at each rendering."""
+        self._ready.set_function(ready)
 
     def over(self, session_id: SessionId) -> None:
         """The bus has forgotten a session: who let it in counts that."""

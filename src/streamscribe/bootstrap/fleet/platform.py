@@ -88,6 +88,7 @@ async def fleet_platform(settings: Settings) -> AsyncIterator[FleetPlatform]:
     metrics = Metrics()
     observer = FleetMetrics(metrics.registry)
     door = FleetDoor(settings.limits, metrics.session_shed)
+    observer.workers_watched(lambda: len(door.members))
     bus = LocalGatewayBus(settings.limits.max_backlog_s, MIN_REPLAY_S, door.place, observer)
     hub = Hub(bus, settings.limits, metrics, door)
     reloads = FleetReloads(settings)

@@ -26,16 +26,15 @@ What = Literal["metrics", "facts", "purge", "reload"]
 class WorkerProcess:
     """A child in a session of its own, joined by a socket that nobody else has. Made with `start`.
 
-    `status` is what it told last, `heard_at` when (the event loop's clock; its start, before the first).
+    `status` is what it told last, `statuses` how often it told one.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]", link: Link, on_status: Callable[[control.Status], None]):
         self.link = link
         self.status = control.Status(waiting_for=("start",), rss_bytes=0)
-        self.heard_at = asyncio.get_running_loop().time()
+        self.statuses = 0
         self.unfit: asyncio.Future[StreamScribeError] = asyncio.get_running_loop().create_future()
         """Done when it says that it cannot work at all, with why."""
-        self.ready = asyncio.Event()
         self._process = process
         self._on_status = on_status
         self._ids = count()
@@ -99,10 +98,8 @@ class WorkerProcess:
         said = control.for_gateway(payload)
         match said:
             case control.Status():
-                self.heard_at = asyncio.get_running_loop().time()
+                self.statuses += 1
                 self.status = said
-                if not said.waiting_for:
-                    self.ready.set()
                 self._on_status(said)
             case control.Answer():
                 self._answered(said)

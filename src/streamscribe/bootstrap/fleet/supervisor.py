@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from streamscribe.bootstrap.fleet.door import FleetDoor
 from streamscribe.bootstrap.fleet.process import WorkerProcess
 from streamscribe.bus.local.gateway import LocalGatewayBus
 from streamscribe.core.errors import StreamScribeError
-from streamscribe.core.restarts import Restarts
+from streamscribe.core.restarts import Patience, Restarts
 from streamscribe.observe.logs import get_logger
 from streamscribe.settings import WorkerSettings
-from streamscribe.wire.worker_control import Status
 
 CHECK_EVERY_S = 0.25
+START_TIMEOUT_S = 120.0
+"""How long a worker may take to its first word: the interpreter and its imports, on a machine that is busy."""
 
 _log = get_logger(__name__)
 
@@ -24,6 +26,19 @@ class SupervisorObserver(Protocol):
     def worker_ended(self, cause: str) -> None:
         """One ended or was ended: `exit`, `hang`, `memory`, `unfit`."""
         ...
+
+    def worker_weighs(self, number: int, resident_bytes: int) -> None:
+        """So much memory one has; 0 when it is gone."""
+        ...
+
+
+@dataclass(slots=True)
+class _Life:
+    """How long a worker was ready, why it ended, and with which exit code (negative: the signal)."""
+
+    ready_s: float = 0.0
+    cause: str = "stop"
+    exit_code: int = 0
 
 
 class Supervisor:
@@ -71,49 +86,55 @@ class Supervisor:
             raise failed.exceptions[0] from None
 
     async def _keep(self, number: int) -> NoReturn:
-        loop, restarts = asyncio.get_running_loop(), Restarts()
+        restarts = Restarts()
         while True:
-            began_s = loop.time()
-            cause = await self._live(number)
-            pause_s = restarts.ended(loop.time() - began_s)
-            self._observer.worker_ended(cause)
+            life = await self._live(number)
+            pause_s = restarts.ended(life.ready_s)
+            self._observer.worker_ended(life.cause)
             _log.warning(
-                "a worker process ended", component=f"worker-{number}", reason=cause, seconds=round(pause_s, 1)
+                "a worker process ended",
+                component=f"worker-{number}",
+                reason=life.cause,
+                code=life.exit_code,
+                seconds=round(pause_s, 1),
             )
             await asyncio.sleep(pause_s)
 
-    async def _live(self, number: int) -> str:
-        """One life, from its start to its end; why it ended."""
-        settings = self._worker_settings()
-        worker = await WorkerProcess.start(number, settings, lambda status: self._heard(number, status))
+    async def _live(self, number: int) -> "_Life":
+        """One life, from its start to its end."""
+        settings, life = self._worker_settings(), _Life()
+        worker = await WorkerProcess.start(number, settings, lambda status: self._door.heard(number, status))
         self._workers[number] = worker
-        cause = "exit"
         try:
-            cause = await self._until_it_ends(number, worker)
+            life.cause = await self._until_it_ends(number, worker, life)
         finally:
             del self._workers[number]
+            self._observer.worker_weighs(number, 0)
             self._door.leave(number)
-            self._bus.leave(number, suspect=cause in ("exit", "hang"))
-            await asyncio.shield(worker.kill() if cause == "hang" else worker.end())
-        return cause
+            self._bus.leave(number, suspect=life.cause in ("exit", "hang"))
+            life.exit_code = await asyncio.shield(worker.kill() if life.cause == "hang" else worker.end())
+        return life
 
-    async def _until_it_ends(self, number: int, worker: WorkerProcess) -> str:
-        loop, well_at = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-        most_bytes = self._settings.max_memory_bytes
-        joined = False
+    async def _until_it_ends(self, number: int, worker: WorkerProcess, life: "_Life") -> str:
+        loop, most_bytes = asyncio.get_running_loop(), self._settings.max_memory_bytes
+        patience, seen, joined_at = Patience(CHECK_EVERY_S, loop.time()), 0, None
         while not worker.link.closed.done():
             if worker.unfit.done():
                 self._unfit(worker.unfit.result())
                 return "unfit"
-            if not joined and not worker.status.waiting_for:
+            if joined_at is None and not worker.status.waiting_for:
                 self._join(number, worker)
-                joined = True
-            well_at = worker.heard_at if not (joined and worker.status.outage) else well_at
-            if loop.time() - well_at > self._settings.hang_timeout_s:
+                joined_at = loop.time()
+            alive = worker.statuses > seen and not (joined_at is not None and worker.status.outage)
+            seen = worker.statuses
+            silent_s = patience.look(alive=alive, now=loop.time())
+            if silent_s > (self._settings.hang_timeout_s if seen else START_TIMEOUT_S):
                 return "hang"
+            self._observer.worker_weighs(number, worker.status.rss_bytes)
             if most_bytes and worker.status.rss_bytes > most_bytes:
                 return "memory"
             await asyncio.wait((worker.link.closed, worker.unfit), timeout=CHECK_EVERY_S)
+            life.ready_s = 0.0 if joined_at is None else loop.time() - joined_at
         return "exit"
 
     def _join(self, number: int, worker: WorkerProcess) -> None:
@@ -122,9 +143,6 @@ class Supervisor:
         self._was_ready = True
         self.ready.set()
         _log.info("a worker process is ready", component=f"worker-{number}", pid=worker.pid)
-
-    def _heard(self, number: int, status: Status) -> None:
-        self._door.heard(number, status)
 
     def _unfit(self, error: StreamScribeError) -> None:
         if not self._was_ready:

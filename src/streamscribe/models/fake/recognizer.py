@@ -1,6 +1,8 @@
 """A recogniser whose text is a function of the samples alone."""
 
+import os
 from collections.abc import Sequence
+from functools import cache
 from time import sleep
 from zlib import crc32
 
@@ -14,6 +16,14 @@ WINDOW_SAMPLES = to_samples(400)
 
 POISON = b"This audio makes the fake raise."
 """PCM s16le bytes (16 samples that nobody speaks) for which the recogniser raises."""
+
+DEADLY = b"This audio makes the fake exit!!"
+"""As POISON, but the whole process ends at once, as engines end it that step beyond their memory."""
+
+FATTENING = b"This audio makes the fake grow!!"
+"""As POISON, but the process has HOARD_BYTES more from then on, as with an engine that leaks."""
+
+HOARD_BYTES = 2**28
 
 _QUIET_RMS = 0.005
 
@@ -71,11 +81,20 @@ def _hear(request: SegmentRequest) -> Hypothesis:
 
 
 def to_pcm(samples: Samples) -> bytes:
-    """The samples as a client sent them; raises ValueError for poison."""
+    """The samples as a client sent them; raises ValueError for poison, and does as the other marks say."""
     pcm = (np.clip(samples, -1.0, 1.0 - 2**-15) * 32768).astype("<i2").tobytes()
     if POISON in pcm:
         raise ValueError("poisoned audio")
+    if DEADLY in pcm:
+        os._exit(os.EX_SOFTWARE)
+    if FATTENING in pcm:
+        _hoard()
     return pcm
+
+
+@cache
+def _hoard() -> bytes:
+    return b"\1" * HOARD_BYTES
 
 
 def to_word(pcm: bytes) -> str:
