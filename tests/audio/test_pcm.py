@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamscribe.audio.g711 import ALAW, MULAW
-from streamscribe.audio.pcm import PcmReader
+from streamscribe.audio.pcm import PcmReader, begin_before, bytes_before
 from streamscribe.core.audio import AudioFormat, Encoding
 
 RATES = (8_000, 11_025, 16_000, 22_050, 44_100, 48_000)
@@ -75,6 +75,35 @@ def test_resampling_keeps_a_tone_where_it_was(rate: int) -> None:
     (samples,) = everything(PcmReader(AudioFormat(sample_rate=rate)), [(tone * 16_384).astype("<i2").tobytes()])
     expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(16_000) / 16_000)
     assert np.abs(samples[800:15_200] - expected[800:15_200]).max() < 1e-3
+
+
+rates = st.one_of(st.sampled_from(RATES), st.integers(8_000, 48_000))
+
+
+@settings(max_examples=40, deadline=None)
+@given(rate=rates, channels=st.sampled_from((1, 2)), at=st.integers(0, 30_000), seed=st.integers(0, 99))
+def test_law_4_a_reader_that_begins_in_the_middle_gives_the_same_samples_at_the_same_bytes(
+    rate: int, channels: int, at: int, seed: int
+) -> None:
+    audio = AudioFormat(sample_rate=rate, channels=channels)
+    data = noise(audio, 3, seed)
+    start = begin_before(audio, at)
+    first = bytes_before(audio, start)
+    assert start % 160 == 0
+    assert at - 16_000 - 1600 <= start <= at
+    whole, middle = PcmReader(audio), PcmReader(audio, start)
+    heard = len(whole.read(data[:first])[0])
+    samples = [np.zeros(heard, np.float32)]
+    again = [np.zeros(start, np.float32)]
+    for packet in cut(data[first:], [777, 2000, 9001]):
+        samples.append(whole.read(packet)[0])
+        again.append(middle.read(packet)[0])
+        assert sum(map(len, samples)) == max(heard, sum(map(len, again))) or sum(map(len, again)) == start
+    one, other = np.concatenate(samples)[at:], np.concatenate(again)[at:]
+    assert len(one) == len(other)
+    assert np.abs(one - other).max(initial=0) < 1e-5
+    if rate == 16_000:
+        assert np.array_equal(one, other)
 
 
 def test_no_audio_gives_no_samples() -> None:

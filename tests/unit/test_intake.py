@@ -113,3 +113,12 @@ def test_with_a_window_of_zero_duplicates_are_dropped_and_gaps_are_told_at_once(
     assert intake.offer(0, "opened", 0, 0.0) is DUPLICATE
     assert isinstance(intake.offer(2, "later", 0, 0.0), SequenceGap)
     assert intake.offer(1, "next", 0, 0.0) == ["next"]
+
+
+def test_a_stream_that_goes_on_where_another_stood_takes_what_comes_next_and_nothing_from_before() -> None:
+    intake: Intake[str] = Intake(next_sequence=7)
+    assert intake.offer(6, "old", 1, 0.0) is DUPLICATE
+    assert intake.offer(7, "next", 1, 0.0) == ["next"]
+    assert isinstance(intake.offer(9, "early", 1, 0.0), SequenceGap)
+    assert intake.released == 1
+    intake.check_integrity()

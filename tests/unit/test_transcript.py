@@ -241,3 +241,15 @@ def test_a_final_never_ends_before_it_starts() -> None:
 )
 def test_a_text_goes_on_from_the_stable_prefix(stable_prefix: str, text: str, whole: str) -> None:
     assert continue_from(stable_prefix, text) == whole
+
+
+def test_of_a_segment_that_was_opened_before_something_may_have_been_shown_and_is_taken_back() -> None:
+    transcript = Transcript(last_pass=1, next_id=7)
+    assert transcript.open_segment(0, 0, again=4) == 4
+    assert transcript.open_segment(1, 0) == 7
+    assert transcript.open_segment(0, 900) == 8
+    taken_back = transcript.drop(4, 1, sequence=0)
+    assert taken_back is not None
+    assert (taken_back.is_final, taken_back.text) == (True, "")
+    assert transcript.drop(7, 1, sequence=0) is None
+    transcript.check_integrity()
