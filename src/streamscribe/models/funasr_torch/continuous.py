@@ -17,8 +17,8 @@ import torch
 
 from streamscribe.core.batching import OVERLOAD_RETRY_S, Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, Overloaded
-from streamscribe.models.funasr_torch.continuous_batch import Asked
 from streamscribe.models.funasr_torch.continuous_report import Reports
+from streamscribe.models.funasr_torch.continuous_request import Asked
 from streamscribe.models.funasr_torch.continuous_supervisor import Supervisor
 from streamscribe.models.funasr_torch.generation_loop import Capacity, check_transformers
 from streamscribe.models.funasr_torch.nano_modules import NanoModules
@@ -34,9 +34,9 @@ class ContinuousDecoder:
     Owns the language model of `parts`, and a thread with an event loop in which all books are kept. What finds no
     room in `capacity` waits as `policy` says. A failed or cancelled request leaves its company alone.
 
-    Where a step fails, all that are written get an error, and the next are written by a new manager; after
-    `max_failures` such errors in a row, or when memory ran out, it is tried out, and while trials fail it takes nothing
-    (`continuous_supervisor`).
+    Where a step fails, a new manager writes all that were in it one by one, so that only the guilty request fails;
+    after `max_failures` such in a row, or one for want of memory, it is tried out, and while trials fail it takes
+    nothing (`continuous_supervisor`).
 
     `on_step` hears of as many ended requests at a time as run side by side. `on_error` hears of what failed, of what
     ended the thread, after which there is an outage for good, and, by `fail_if_stalled`, of a manager that wrote

@@ -17,9 +17,10 @@ import numpy as np
 
 from streamscribe.core.batching import Batcher, Priority, Waiting
 from streamscribe.core.errors import InternalError, ModelUnavailable, StreamScribeError
-from streamscribe.models.funasr_torch.continuous_batch import Asked, ContinuousBatch
+from streamscribe.models.funasr_torch.continuous_batch import ContinuousBatch
 from streamscribe.models.funasr_torch.continuous_parity import check_parity
 from streamscribe.models.funasr_torch.continuous_report import Reports
+from streamscribe.models.funasr_torch.continuous_request import Asked
 from streamscribe.models.funasr_torch.generation_loop import Capacity, GenerationLoop
 from streamscribe.models.funasr_torch.nano_dialogue import NanoDialogue
 from streamscribe.models.funasr_torch.nano_modules import NanoModules
@@ -30,16 +31,18 @@ from streamscribe.models.replica import RETRY_S
 from streamscribe.models.trials import Trials
 
 _STOP_S = 5.0
+_MEND_S = 60.0
+"""How long the step of a loop that cannot be trusted may go on; one that broke has no step."""
 _TRIAL_ROWS = 12
 
 
 class Supervisor:
     """All methods are called in the event loop of the thread that owns the language model.
 
-    When the loop breaks, each request in it gets a ModelUnavailable, and a new loop writes those that wait. Where
-    memory ran out, fewer are written side by side from then on. Too many failures in a row, or one for want of memory,
-    call for a trial: a short text that is written alone. One that fails fails all that waits, and trials are repeated
-    until one succeeds (`core.health`).
+    When the loop breaks, a new one writes those that were in it one by one, and then those that wait; who breaks a loop
+    alone gets a ModelUnavailable. Where memory ran out, fewer are written side by side from then on. Too many such
+    failures in a row, or one for want of memory, call for a trial: a short text that is written alone. One that fails
+    fails all that waits, and trials are repeated until one succeeds (`core.health`).
     """
 
     def __init__(
@@ -159,7 +162,7 @@ class Supervisor:
         self._generation = self._defect = None
         if generation is None:
             return
-        generation.stop(_STOP_S)
+        generation.stop(_MEND_S)
         if generation.alive:
             raise RuntimeError("a generation loop does not end")  # and may read rows that the next one would overwrite
         error = generation.failure or defect or RuntimeError("the generation loop has ended")
@@ -169,8 +172,9 @@ class Supervisor:
         error.__traceback__ = error.__cause__ = error.__context__ = None
         del generation, error, defect
         gc.collect()
+        if not self.batch.company:
+            self._judge(self._broken_off(), short=short)
         self.batch.lose(self._no_memory if short else self._broken_off, short=short)
-        self._judge(self._broken_off(), short=short)
 
     def _try_out(self) -> None:
         """Has a text written alone; nobody else is admitted before it has ended."""
