@@ -252,6 +252,13 @@ class KafkaSettings(_Section):
     topic_prefix: str = Field(
         default="", pattern=r"^[A-Za-z0-9._-]{0,100}$", description="Put before the names of all topics and groups."
     )
+    gateway_number: int = _bounded(
+        -1,
+        -1,
+        9999,
+        "Partition of `asr-results` that a gateway reads, best its own; -1: by its name. Of two with one number each "
+        "reads the other's results in vain.",
+    )
     instance_id: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9._-]{0,100}$",

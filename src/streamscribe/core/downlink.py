@@ -29,6 +29,11 @@ class Downlink:
         self._answered = -1
         self._processed_ms = 0
 
+    @property
+    def processed_ms(self) -> int:
+        """Audio that the worker has told it heard."""
+        return self._processed_ms
+
     def greeting(self) -> m.Connected:
         """The first message of a session."""
         identity, limits = self._identity, self._limits

@@ -92,6 +92,16 @@ class Session:
         """What the client asked for; settled with the first audio."""
         return self._uplink.options
 
+    @property
+    def received_ms(self) -> int:
+        """Audio that came from the client."""
+        return self._uplink.received_ms
+
+    @property
+    def processed_ms(self) -> int:
+        """Audio that the worker has heard, as it last told."""
+        return self._downlink.processed_ms
+
     def open(self, now: float) -> list[Effect]:
         """Greets the client: the first effects of a session."""
         self._timers.heard_at = now

@@ -77,11 +77,41 @@ class OpenDoor:
         """Nothing was counted."""
 
 
+class Register(Protocol):
+    """Who keeps sessions in books that gateways share; must not block."""
+
+    def opened(self, live: LiveSession) -> None:
+        """A session was let in here."""
+        ...
+
+    def over(self, live: LiveSession) -> None:
+        """It is over."""
+        ...
+
+
+class NoRegister:
+    """For a gateway that is alone."""
+
+    def opened(self, live: LiveSession) -> None:
+        """Kept nowhere else."""
+
+    def over(self, live: LiveSession) -> None:
+        """Kept nowhere else."""
+
+
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
 
-    def __init__(self, bus: GatewayBus, limits: LimitSettings, observer: HubObserver, admission: Admission) -> None:
+    def __init__(
+        self,
+        bus: GatewayBus,
+        limits: LimitSettings,
+        observer: HubObserver,
+        admission: Admission,
+        register: Register | None = None,
+    ) -> None:
         self._bus = bus
+        self._register = register or NoRegister()
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
         self._observer = observer
@@ -144,6 +174,7 @@ class Hub:
         self._observer.session_opened(tenant.tenant_id)
         _log.info("session opened", **_attributes(live))
         live.open()
+        self._register.opened(live)
         return live
 
     def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
@@ -218,6 +249,7 @@ class Hub:
         del self._by_bus_id[live.bus_id]
         self._quota.release(live.tenant.tenant_id)
         self._admission.release(live.admitted, live.bus_id)
+        self._register.over(live)
         self._observer.session_released(live.tenant.tenant_id)
         _log.info("session over", **_attributes(live))
         if not self._sessions:

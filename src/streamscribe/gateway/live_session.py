@@ -31,7 +31,7 @@ from streamscribe.core.session_io import (
     Stopped,
     Tick,
 )
-from streamscribe.ports import GatewayBus, Tenant
+from streamscribe.ports import GatewayBus, Seat, Tenant
 
 
 class Sink(Protocol):
@@ -127,6 +127,19 @@ class LiveSession:
     def connected(self) -> bool:
         """Whether a sink receives the messages."""
         return self._sink is not None
+
+    def seat(self, gateway: str) -> Seat:
+        """How it stands, for the store that all gateways share."""
+        session = self._session
+        return Seat(
+            self.bus_id,
+            self.tenant.tenant_id,
+            self.session_id,
+            gateway,
+            session.stage,
+            session.received_ms,
+            session.processed_ms,
+        )
 
     def open(self) -> None:
         """Sends the first message."""

@@ -1,0 +1,97 @@
+"""The seats of this gateway's sessions in the store that all gateways share: quotas of tenants over the whole cluster."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+from streamscribe.core.errors import QuotaExceeded, SessionSuperseded, StoreUnavailable
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.observe.logs import get_logger
+from streamscribe.ports import Seat, SessionStore
+
+_log = get_logger(__name__)
+
+
+class SeatKeeper:
+    """Takes a seat for each session that this gateway has let in, and keeps it while the session lasts.
+
+    A session is let in at once, by the gateway's own books, and ends with QuotaExceeded where the cluster's say so: so
+    the store costs nobody time. While the store cannot be used, the gateway's own quotas hold alone; seats are taken
+    when it is back. For one event loop.
+    """
+
+    def __init__(
+        self, store: SessionStore, gateway: str, keep_every_s: float, on_store: Callable[[bool], None]
+    ) -> None:
+        """`gateway` is this gateway's name; `on_store` hears whether the store answered."""
+        self._store = store
+        self._gateway = gateway
+        self._keep_every_s = keep_every_s
+        self._on_store = on_store
+        self._sessions: dict[str, LiveSession] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def opened(self, live: LiveSession) -> None:
+        """Takes a seat, soon."""
+        self._sessions[live.bus_id] = live
+        self._spawn(self._enter(live))
+
+    def over(self, live: LiveSession) -> None:
+        """Frees the seat, soon."""
+        self._sessions.pop(live.bus_id, None)
+        self._spawn(self._leave(live.seat(self._gateway)))
+
+    async def run(self) -> NoReturn:
+        """Keeps all seats, until cancelled."""
+        while True:
+            await asyncio.sleep(self._keep_every_s)
+            await self.keep()
+
+    async def keep(self) -> None:
+        """Keeps all seats once; a session that another gateway has by now ends here."""
+        sessions = list(self._sessions.values())
+        if not sessions:
+            return
+        try:
+            kept = await self._store.keep([live.seat(self._gateway) for live in sessions])
+        except StoreUnavailable:
+            self._on_store(False)
+            return
+        self._on_store(True)
+        for live, ours in zip(sessions, kept, strict=True):
+            if not ours:
+                live.kill(SessionSuperseded())
+
+    async def close(self) -> None:
+        """Waits for what is on its way to the store."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.0)
+
+    async def _enter(self, live: LiveSession) -> None:
+        try:
+            await self._store.enter(live.seat(self._gateway), max_sessions=live.tenant.max_sessions)
+        except QuotaExceeded as error:
+            if not live.over:
+                live.kill(error)
+        except StoreUnavailable:
+            self._on_store(False)
+        else:
+            self._on_store(True)
+            if live.over:  # it was short
+                await self._leave(live.seat(self._gateway))
+
+    async def _leave(self, seat: Seat) -> None:
+        try:
+            await self._store.leave(seat)
+        except StoreUnavailable:  # the seat ends by itself
+            self._on_store(False)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a seat was not kept", exc_info=error)
