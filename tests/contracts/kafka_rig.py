@@ -56,8 +56,8 @@ class KafkaRig:
 
 
 @asynccontextmanager
-async def kafka_rig(broker: Broker, max_backlog_s: float) -> AsyncIterator[KafkaRig]:
-    rig = KafkaRig(broker.with_topics(), max_backlog_s, sessions_store())
+async def kafka_rig(broker: Broker, max_backlog_s: float, **settings: object) -> AsyncIterator[KafkaRig]:
+    rig = KafkaRig(broker.with_topics(**settings), max_backlog_s, sessions_store())
     await rig.gateway.start()
     try:
         yield rig

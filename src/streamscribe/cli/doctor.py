@@ -83,6 +83,7 @@ def _examine(settings: "Settings") -> Iterator[Finding]:
     yield from _models(settings)
     yield from _redis(settings)
     yield from _session_store(settings)
+    yield from _kafka(settings)
     for field in ("port", "funasr_port"):
         yield _port(settings, field)
 
@@ -150,6 +151,14 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
         well = f"Redis {server.version}, {server.used_bytes / 1e6:,.1f} MB used {room}"
         change = 'redis-cli -u "$REDIS_URL" config set maxmemory-policy noeviction'
         yield Finding(name, server.trouble is None, server.trouble or well, change if server.evicts else "")
+
+
+def _kafka(settings: "Settings") -> Iterator[Finding]:
+    """The log between gateways and workers, if one is named."""
+    from streamscribe.bootstrap.kafka import kafka_findings
+
+    for found in kafka_findings(settings):
+        yield Finding(found.name, found.ok, found.detail, found.type_this, found.needed)
 
 
 def _existing(directory: Path) -> Path:

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from streamscribe import __version__
-from streamscribe.cli import bench, cache, demo, doctor, keys, models, serve, sessions, stream, transcribe, warmup
+from streamscribe.cli import (
+    bench,
+    cache,
+    demo,
+    doctor,
+    keys,
+    models,
+    serve,
+    sessions,
+    stream,
+    topics,
+    transcribe,
+    warmup,
+)
 from streamscribe.cli.output import Exit, complain, fail, first
 
 HELP = "Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."
@@ -37,6 +50,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cache.app, name="cache")
 app.add_typer(sessions.app, name="sessions")
+app.add_typer(topics.app, name="topics")
 app.add_typer(bench.app, name="bench")
 
 

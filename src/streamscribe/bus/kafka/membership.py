@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any
@@ -48,6 +49,12 @@ class Membership:
         self._owned: set[int] = set()  # the rest is the thread's
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
+        self._turned_at = time.monotonic()
+
+    @property
+    def silent_s(self) -> float:
+        """For how long the consumer has not been polled: after `max.poll.interval.ms` the group gives all away."""
+        return time.monotonic() - self._turned_at
 
     def join(self) -> None:
         """Joins the group."""
@@ -76,6 +83,7 @@ class Membership:
             self._wanted_offsets.update(offsets)
 
     def _turn(self) -> None:
+        self._turned_at = time.monotonic()
         with self._lock:
             paused = self._wanted_paused & self._owned
             offsets = {part: at for part, at in self._wanted_offsets.items() if part in self._owned}

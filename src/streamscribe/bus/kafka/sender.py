@@ -20,6 +20,14 @@ Done = Callable[[StreamScribeError | None], None]
 MAX_UNSENT_BYTES = 2**26
 """Bytes given to the producer and not delivered, beyond which there is no `room`."""
 
+_BROKEN = {
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+}
+"""After these a producer may send nothing ever again: brokers lost track of it, or it of them, after a long silence."""
+
 _POLL_S = 0.1
 _FLUSH_S = 5.0
 
@@ -27,17 +35,23 @@ _FLUSH_S = 5.0
 class Sender:
     """Sends records; those of one partition arrive in the order they were sent, each once.
 
-    For one event loop, not thread-safe. `on_room` is called when there is room again.
+    For one event loop, not thread-safe. `on_room` is called when there is room again. A producer that can send no more
+    is replaced by a new one; what the old one had not delivered fails, so that nothing overtakes it.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:
         """Raises SettingsError for properties that librdkafka refuses."""
         self.on_room: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
+        self._properties = properties
         self._producer: Producer = config.made(Producer, properties)
-        self._unsent_bytes = 0
+        self._retired: Producer | None = None
+        self.unsent_bytes = 0
+        """Given to the producer and not delivered."""
         self._full = False
-        self._reports: deque[tuple[Done, int, KafkaError | None]] = deque()  # at most as many as are in flight
+        self._reports: deque[tuple[Producer, Done, int, KafkaError | None]] = (
+            deque()
+        )  # at most as many as are in flight
         self._waking = False
         self._stopping = False
         self._thread = threading.Thread(target=self._poll, name="kafka-producer", daemon=True)
@@ -62,15 +76,15 @@ class Sender:
                 value,
                 key,
                 headers=headers,
-                on_delivery=partial(self._report, done, size),
+                on_delivery=partial(self._report, self._producer, done, size),
                 partition=partition,
             )
         except BufferError:
             raise BusUnavailable("too many records wait for the log") from None
         except KafkaException as error:
             raise config.typed(error.args[0]) from None
-        self._unsent_bytes += size
-        self._full = self._full or self._unsent_bytes >= MAX_UNSENT_BYTES
+        self.unsent_bytes += size
+        self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
 
     async def close(self) -> None:
         """Waits a few seconds for what was sent; after that nothing is told any more."""
@@ -83,10 +97,14 @@ class Sender:
     def _poll(self) -> None:
         while not self._stopping:
             self._producer.poll(_POLL_S)
+            if self._retired is not None:
+                self._retired.purge()
+                self._retired.flush(_FLUSH_S)
+                self._retired = None
 
-    def _report(self, done: Done, size: int, error: KafkaError | None, _message: object) -> None:
+    def _report(self, sent_by: Producer, done: Done, size: int, error: KafkaError | None, _message: object) -> None:
         """In the thread. One call wakes the loop for all reports that are there when it comes."""
-        self._reports.append((done, size, error))
+        self._reports.append((sent_by, done, size, error))
         if not self._waking:
             self._waking = True
             with suppress(RuntimeError):  # the loop is closed: nobody waits
@@ -95,9 +113,15 @@ class Sender:
     def _drain(self) -> None:
         self._waking = False
         while self._reports:
-            done, size, error = self._reports.popleft()
-            self._unsent_bytes -= size
+            sent_by, done, size, error = self._reports.popleft()
+            self.unsent_bytes -= size
+            if error is not None and (error.fatal() or error.code() in _BROKEN) and sent_by is self._producer:
+                self._replace()
             done(None if error is None else config.typed(error))
-        if self._full and self._unsent_bytes <= MAX_UNSENT_BYTES // 2:
+        if self._full and self.unsent_bytes <= MAX_UNSENT_BYTES // 2:
             self._full = False
             self.on_room()
+
+    def _replace(self) -> None:
+        if self._retired is None and not self._stopping:
+            self._retired, self._producer = self._producer, config.made(Producer, self._properties)

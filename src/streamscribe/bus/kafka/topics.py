@@ -14,7 +14,7 @@ from streamscribe.settings import KafkaSettings, SettingsError
 AUDIO_GROUP = "audio-chunks-group"
 RESULTS_GROUP = "asr-results-group"
 
-PATIENCE_S = 10.0
+PATIENCE_S = 5.0
 """For each answer of a cluster."""
 
 

@@ -86,7 +86,7 @@ class KafkaWorkerBus:
             take=self._take,
             assigned=self._assigned,
             give_up=self._give_up,
-            lost=self._lose_partitions,
+            lost=self._lost,
         )
 
     @property
@@ -103,6 +103,11 @@ class KafkaWorkerBus:
     def dropped(self) -> int:
         """Partials and progress that were not told because the brokers did not keep up."""
         return self._teller.dropped
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was told and is not in the log yet."""
+        return self._sender.unsent_bytes
 
     async def failed(self) -> BusUnavailable:
         """Returns when records cannot be read any more: the process is of no use, and another must take over."""
@@ -285,12 +290,14 @@ class KafkaWorkerBus:
         return {number: offset for number, offset in found.items() if offset is not None}
 
     async def _renew(self) -> None:
-        """Thrice in the time of a lease."""
+        """Thrice in the time of a lease, while we are in the group for sure: who is not may keep nobody waiting."""
         loop = asyncio.get_running_loop()
         while True:
             ends = [session.lease.expires_at for session in self._sessions.values() if session.lease is not None]
             left_s = (min(ends) - loop.time()) / 3 if ends else _MIN_RENEWAL_S
             await asyncio.sleep(min(max(left_s, _MIN_RENEWAL_S), _MAX_RENEWAL_S))
+            if self._membership.silent_s * 1000 > self._kafka.max_poll_interval_ms:
+                continue
             held = [session for session in self._sessions.values() if session.lease is not None]
             for session in await self._leases.renew(held) if held else ():
                 self._lose(session)
@@ -309,6 +316,13 @@ class KafkaWorkerBus:
         self._lose_partitions(ours)
         await self._leases.release(let_go)
         return offsets
+
+    def _lost(self, numbers: Collection[int]) -> None:
+        """The group gave them away; what is still in force of our leases would only keep others waiting."""
+        ours = [number for number in numbers if number in self._partitions]
+        let_go = [session for number in ours for session in self._partitions[number].sessions.values()]
+        self._lose_partitions(ours)
+        self._spawn(self._leases.release(let_go))
 
     def _lose_partitions(self, numbers: Collection[int]) -> None:
         for number in numbers:

@@ -1,0 +1,69 @@
+"""Kafka for commands and processes: whether its client is here, its topics, and what of the cluster needs a hand."""
+
+import importlib.util
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamscribe.core.errors import BusUnavailable
+from streamscribe.core.extras import install_extra
+from streamscribe.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from streamscribe.bus.kafka.topics import TopicState
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFinding:
+    """One thing looked at; without `needed` a server runs all the same."""
+
+    name: str
+    ok: bool
+    detail: str
+    type_this: str = ""
+    needed: bool = True
+
+
+def need_kafka() -> None:
+    """Raises SettingsError, with what to type, where the extra is not installed."""
+    if importlib.util.find_spec("confluent_kafka") is None:
+        raise SettingsError(f"setting kafka.brokers: needs the extra kafka; {install_extra('kafka')}")
+
+
+def ensure_topics(settings: Settings) -> "list[TopicState]":
+    """Makes the topics that are missing; see `bus.kafka.topics.ensure`. Blocks."""
+    need_kafka()
+    from streamscribe.bus.kafka import topics
+
+    return topics.ensure(settings.kafka, settings.limits.max_message_bytes)
+
+
+def kafka_findings(settings: Settings) -> list[KafkaFinding]:
+    """What `doctor` says of the cluster that the settings name, if they name one. Blocks."""
+    if not settings.kafka.brokers:
+        return []
+    try:
+        need_kafka()
+        from streamscribe.bus.kafka import topics
+
+        least_ms = topics.min_session_timeout_ms(settings.kafka)
+    except (SettingsError, BusUnavailable) as error:
+        return [KafkaFinding("Kafka", False, str(error))]
+    try:
+        states = topics.check(settings.kafka)
+        of_topics = KafkaFinding("Kafka topics", True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
+    except (SettingsError, BusUnavailable) as error:
+        of_topics = KafkaFinding("Kafka topics", False, str(error), "streamscribe topics ensure")
+    return [KafkaFinding("Kafka", True, "answers"), of_topics, _of_timeout(settings, least_ms)]
+
+
+def _of_timeout(settings: Settings, least_ms: int | None) -> KafkaFinding:
+    asked_ms = settings.kafka.session_timeout_ms
+    name = "Kafka session timeout"
+    if least_ms is None:
+        return KafkaFinding(name, True, f"{asked_ms} ms; the brokers do not say what they allow", needed=False)
+    if asked_ms < least_ms:
+        detail = (
+            f"the brokers refuse {asked_ms} ms: set group.min.session.timeout.ms={asked_ms} on them (now {least_ms})"
+        )
+        return KafkaFinding(name, False, detail, f"streamscribe doctor --set kafka.session_timeout_ms={least_ms}")
+    return KafkaFinding(name, True, f"{asked_ms} ms; the brokers allow {least_ms}")
