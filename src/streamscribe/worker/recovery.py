@@ -42,7 +42,7 @@ class Recovery:
         self._channels = channels
         self._transcript = transcript
         self._emit = emit
-        self._told = begin.start
+        self._told = self._forget_at = begin.start
         self._input = InputLog(bytes_before(self._format, begin.start) - begin.skip_bytes)
         place = Place(begin.index, begin.skip_bytes, begin.sequence, begin.hotwords)
         self.trails = [Trail(Mark(point, begin.start, place)) for point in begin.channels]
@@ -50,8 +50,11 @@ class Recovery:
     def receive(self, chunk: AudioChunk, sequence: int, hotwords: tuple[Hotword, ...]) -> None:
         """The next chunk has come, of which nothing is heard yet; `sequence` is the one before, `hotwords` hold now."""
         self._input.add(chunk.index, len(chunk.data), sequence, hotwords)
-        oldest = min(channel.track.heard - channel.reach for channel in self._channels)
-        self._input.forget_before(bytes_before(self._format, begin_before(self._format, oldest)))
+        heard = self._channels[0].track.heard
+        if heard >= self._forget_at:
+            self._forget_at = heard + _APART
+            oldest = heard - max(channel.reach for channel in self._channels)
+            self._input.forget_before(bytes_before(self._format, begin_before(self._format, oldest)))
 
     def heard(self, channel: Channel, *, closed: bool) -> None:
         """The channel has heard a block, or a flush, in which a segment was `closed` or none."""
