@@ -25,7 +25,8 @@ class Word:
 class Result:
     """One version of one segment's text.
 
-    `version` grows over the whole session, so the largest version a client has seen names all that it has.
+    `version` grows over the whole session, so the largest version a client has seen names all that it has. It is the
+    session's (`core.result_log`); what a worker tells has that worker's count, which begins anew with each.
     `pass_` is 1 or 2. `stable_chars` characters at the start of `text` will not change within this pass. `sequence`
     is the last audio sequence that had been processed. `emotion` and `events` (laughter, applause...) come from models
     that hear them.
