@@ -117,7 +117,7 @@ def encoder_service(
         keys=CacheKeys(SECRET),
         cache=cache,
         features=features,
-        policy=POLICY,
+        policy=replace(POLICY, max_waiting_s=inf),
     )
 
 

@@ -5,12 +5,12 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 
-from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.encoder.encoding import EncoderObserver, Encoding, Lookup
 from streamscribe.encoder.flight import Caller, Flight, Flights
-from streamscribe.encoder.lookup import AudioLookup, frozen
-from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest
+from streamscribe.encoder.lookup import AudioLookup
+from streamscribe.encoder.metered import Job
+from streamscribe.models.ports import AudioEncoder, Embedding, SegmentRequest
 from streamscribe.models.replica import Replica
 from streamscribe.observe.logs import get_logger
 
@@ -25,12 +25,12 @@ class Dispatch:
         encoder: AudioEncoder,
         flights: Flights,
         lookup: AudioLookup,
-        replica: Replica[EncoderInput, Embedding],
+        replica: Replica[Job, Embedding],
         *,
         cost_s: Callable[[int], float],
         observer: EncoderObserver,
     ) -> None:
-        """`cost_s` says about what so many samples cost to encode."""
+        """`cost_s` says about what an embedding of so many rows cost."""
         self._encoder = encoder
         self._flights = flights
         self._lookup = lookup
@@ -70,15 +70,15 @@ class Dispatch:
         """Reads the audio and lines it up, unless it was encoded between the first look at the cache and the join."""
         caller = flight.leader
         if (embedding := self._lookup.cached(caller)) is not None:
-            self._answer(self._flights.end(flight), embedding)
+            self._land(flight, embedding)
             return
         read = self._lookup.read(caller, request)
         if not self._flights.wanted(flight):
             return
         work = self._replica.enqueue(
-            read,
+            Job(read, self._lookup.rows(caller)),
             priority=caller.priority,
-            audio_s=caller.num_samples / SAMPLE_RATE,
+            audio_s=self._lookup.read_s(read),
             group=self._encoder.group(read),
             since_s=caller.since_s,
         )
@@ -98,22 +98,34 @@ class Dispatch:
         if work.cancelled():
             return
         error = work.exception()
-        if isinstance(error, StreamScribeError):
-            fail(self._flights.end(flight), error)
+        if error is not None:
+            fail(self._flights.end(flight), error if isinstance(error, StreamScribeError) else InternalError())
             return
-        embedding, caller = frozen(work.result()), flight.leader
-        if flaw := self._lookup.flaw(embedding, caller):
-            _log.error("an encoder gave no valid embedding", flaw=flaw)
-            fail(self._flights.end(flight), InternalError())
-            return
+        embedding = work.result()
         if flight.store:
+            self._keep(flight.leader, embedding)
+        self._land(flight, embedding)
+
+    def _keep(self, caller: Caller, embedding: Embedding) -> None:
+        """Has it kept; where that fails, it is not kept, and nobody waits the longer."""
+        try:
             self._lookup.keep(caller, embedding)
-        self._answer(self._flights.end(flight), embedding)
+        except Exception as error:  # noqa: BLE001 - a future's callback: what it raises would be told to nobody
+            _log.error("an embedding was not kept", exc_info=error)
+
+    def _land(self, flight: Flight, embedding: Embedding) -> None:
+        """Answers all who wait; where that fails, each who has no answer yet gets an error."""
+        callers = self._flights.end(flight)
+        try:
+            self._answer(callers, embedding)
+        except Exception as error:  # noqa: BLE001 - a future's callback: what it raises would be told to nobody
+            _log.error("an embedding was not given away", exc_info=error)
+            fail(callers, InternalError())
 
     def _answer(self, callers: Sequence[Caller], embedding: Embedding) -> None:
         for caller in callers:
             spared = caller.lookup in (Lookup.HIT, Lookup.MERGED)
-            self._observer.looked_up(caller.lookup, self._cost_s(caller.num_samples) if spared else 0.0)
+            self._observer.looked_up(caller.lookup, self._cost_s(len(embedding)) if spared else 0.0)
             encoding = Encoding(embedding, caller.fingerprint, len(embedding), caller.lookup, caller.silent)
             with suppress(InvalidStateError):  # it was cancelled just now
                 caller.future.set_result(encoding)

@@ -8,12 +8,15 @@ import numpy as np
 from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.purges import Purges
 from streamscribe.cache.stage_output import StageOutputCache
+from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.core.errors import AudioTooLong
 from streamscribe.encoder.encoding import EncoderObserver, FeatureStore, Lookup
 from streamscribe.encoder.flight import Caller
+from streamscribe.models.embedding import flaw, frozen
 from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest, Window
+from streamscribe.models.warm_up import noise
 
 
 class AudioLookup:
@@ -42,6 +45,8 @@ class AudioLookup:
         self._features = features
         self._purges = purges
         self._observer = observer
+        longest = noise(encoder.max_samples)
+        self._size_per_s = encoder.features(longest).size / len(longest) * SAMPLE_RATE
 
     def find(self, caller: Caller, request: SegmentRequest) -> Embedding | None:
         """What needs no encoding: silence, and what the cache has. The caller gets its fingerprint and key.
@@ -70,7 +75,7 @@ class AudioLookup:
         embedding = self._cache.get(key)
         if embedding is None:
             return None
-        if self.flaw(embedding, caller) is None:
+        if flaw(embedding, self.rows(caller), self._encoder.width) is None:
             caller.lookup = Lookup.HIT
             return embedding
         caller.lookup = Lookup.INVALID
@@ -90,30 +95,22 @@ class AudioLookup:
             self._purges.keep(caller.tenant, caller.began, partial(self._features.put, caller.tenant, key, read))
         return read
 
+    def read_s(self, read: EncoderInput) -> float:
+        """How many seconds the encoder reads there: audio, and what its window has beside that."""
+        return read.size / self._size_per_s
+
     def keep(self, caller: Caller, embedding: Embedding) -> None:
         """Keeps what was encoded for the caller, unless its tenant's things were purged since it came."""
         if self._cache is not None and caller.key is not None:
             put = partial(self._cache.put, caller.tenant, caller.key, embedding)
             self._purges.keep(caller.tenant, caller.began, put)
 
-    def flaw(self, embedding: Embedding, caller: Caller) -> str | None:
-        """What keeps an array from being the caller's embedding."""
-        rows = self._encoder.num_tokens(caller.num_samples, caller.window)
-        if embedding.shape != (rows, self._encoder.width):
-            return "shape"
-        if embedding.dtype != np.float32:
-            return "dtype"
-        return None if np.isfinite(embedding).all() else "values"
+    def rows(self, caller: Caller) -> int:
+        """How many rows the caller's embedding must have: the model's own rule."""
+        return self._encoder.num_tokens(caller.num_samples, caller.window)
 
     def _features_of(self, request: SegmentRequest, window: Window) -> EncoderInput:
         began_s = monotonic()
         read = self._encoder.features(request.samples, request.frames, window)
         self._observer.read(monotonic() - began_s)
         return read
-
-
-def frozen(embedding: Embedding) -> Embedding:
-    """An array of its own, for a view would keep its whole batch in memory, that nobody can write to."""
-    own = embedding if embedding.base is None else embedding.copy()
-    own.flags.writeable = False
-    return own

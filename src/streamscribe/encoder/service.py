@@ -1,7 +1,7 @@
 """The encoder service: audio to embeddings before anything is admitted to a language model, once per distinct audio."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,9 +20,9 @@ from streamscribe.encoder.encoding import EncoderObserver, Encoding, FeatureStor
 from streamscribe.encoder.flight import Caller, Flights
 from streamscribe.encoder.front import FrontThreads
 from streamscribe.encoder.lookup import AudioLookup
-from streamscribe.encoder.metered import MeteredEncoder
+from streamscribe.encoder.metered import Job, MeteredEncoder
 from streamscribe.encoder.parity import TOLERANCE, batch_difference
-from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest, Window
+from streamscribe.models.ports import AudioEncoder, Embedding, SegmentRequest, Window
 from streamscribe.models.replica import Replica, StepReport
 from streamscribe.models.warm_up import encoder_runs
 from streamscribe.observe.logs import get_logger
@@ -94,7 +94,7 @@ class EncoderService:
         self._callers: dict[int, Caller] = {}
         self._closed = False
         self._front = FrontThreads(FRONT_THREADS, f"{name}-front")
-        self.replica: Replica[EncoderInput, Embedding] = Replica(
+        self.replica: Replica[Job, Embedding] = Replica(
             name,
             self._metered.encode,
             policy=policy,
@@ -144,6 +144,8 @@ class EncoderService:
         caller.future.add_done_callback(partial(self._left, caller))
         self.replica.expect(1)
         self._front.run(came_s + priority * self._policy.aging_s, partial(self._receive, caller, request))
+        if self._closed:  # since it was asked: nobody would answer any more
+            self._fail([caller])
         return caller.future
 
     async def encode(
@@ -164,8 +166,8 @@ class EncoderService:
         finally:
             self.replica.expect(-1)
 
-    def _fail_all(self) -> None:
-        fail(list(self._callers.values()), ModelUnavailable("the encoder is shutting down"))
+    def _fail(self, callers: Sequence[Caller]) -> None:
+        fail(callers, ModelUnavailable("the encoder is shutting down"))
 
     def _left(self, caller: Caller, future: "Future[Encoding]") -> None:
         """The caller has its answer, or wants none."""
@@ -217,10 +219,10 @@ class EncoderService:
     def close(self) -> None:
         """Fails what waits and joins the threads: blocks until what runs has ended."""
         self._closed = True
-        self._fail_all()
+        self._fail(list(self._callers.values()))
         self._front.close()
         self.replica.close()
-        self._fail_all()  # who came in between
+        self._fail(list(self._callers.values()))  # who came in between
 
     def check_integrity(self) -> None:
         """The ledger of flights."""

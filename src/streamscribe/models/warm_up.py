@@ -12,6 +12,7 @@ import numpy as np
 
 from streamscribe.core.audio import SAMPLE_RATE, to_samples
 from streamscribe.core.batching import BatchPolicy
+from streamscribe.models.embedding import checked
 from streamscribe.models.fbank import MELS
 from streamscribe.models.ports import (
     FRAME_SHIFT_SAMPLES,
@@ -103,7 +104,10 @@ def _recognise(recognizer: SegmentRecognizer, samples: int, count: int) -> None:
 
 
 def _encode(encoder: AudioEncoder, samples: int, count: int) -> None:
-    encoder.encode([encoder.features(noise(samples))] * count)
+    """A run whose outputs are no embeddings has failed: an encoder that gives no numbers raises nothing by itself."""
+    rows = encoder.num_tokens(samples)
+    for given in encoder.encode([encoder.features(noise(samples))] * count):
+        checked(given, rows, encoder.width)
 
 
 def _decode(engine: EncoderDecoder, sample: Embedding, samples: int) -> None:
