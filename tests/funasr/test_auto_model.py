@@ -175,6 +175,14 @@ def test_a_model_whose_options_sample_says_so(make_recognizer, paraformer, bundl
     assert not make_recognizer(directory).deterministic
 
 
+def test_texts_are_kept_under_the_libraries_that_compute_them(paraformer):
+    import torch
+    import transformers
+
+    assert {torch.__version__, transformers.__version__, np.__version__} <= set(paraformer.identity)
+    assert paraformer.identity is paraformer.identity
+
+
 def test_a_directory_that_is_no_model_is_refused(make_recognizer, tmp_path):
     with pytest.raises(ModelUnavailable):
         make_recognizer(tmp_path)
