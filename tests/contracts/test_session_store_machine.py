@@ -226,7 +226,7 @@ def test_redis_sessions(redis_url):
         async def open(self):
             self.client = redis.asyncio.Redis.from_url(redis_url)
             await self.client.flushall()
-            return RedisSessions(redis_url, **TIMES, timeout_s=20)
+            return RedisSessions(redis_url, **TIMES, timeout_s=50)
 
         async def move(self, seconds):
             await pass_time(self.client, seconds)
