@@ -16,10 +16,14 @@ class Voice(NamedTuple):
     at: int
 
 
+def quietest(start: int, end: int) -> int:
+    return start + (7 * start + end) % (end - start + 1)
+
+
 class EndpointMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.endpointer = Endpointer(RULES, lambda start, end: start + (7 * start + end) % (end - start + 1))
+        self.first = self.endpointer = Endpointer(RULES, quietest)
         self.position = 0
         self.voice = False
         self.last_change = 0
@@ -27,7 +31,11 @@ class EndpointMachine(RuleBasedStateMachine):
         self.last = SegmentClosed(0, 0, 0, 0, EndpointReason.END)
         self.needed = 0
 
-    def perform(self, effects):
+    def perform(self, step):
+        """Performs a step of the endpointer; the one that would not have been replaced does the same."""
+        effects = step(self.endpointer)
+        if self.first is not self.endpointer:
+            assert step(self.first) == effects
         for effect in effects:
             assert effect.audio_start >= self.needed
             if isinstance(effect, SegmentOpened):
@@ -75,13 +83,22 @@ class EndpointMachine(RuleBasedStateMachine):
             self.last_change = data.draw(st.integers(low, self.position))
             self.voice = not self.voice
             changes.append(Voice(self.voice, self.last_change))
-        self.perform(self.endpointer.advance(self.position, changes))
+        self.perform(lambda one: one.advance(self.position, changes))
         assert self.voice == (self.open is not None) or self.last.end == self.position
 
     @rule()
     def a_flush_leaves_nothing_open(self):
-        self.perform(self.endpointer.flush(self.position))
+        self.perform(lambda one: one.flush(self.position))
         assert self.open is None
+
+    @rule()
+    def another_goes_on_where_it_stands_between_two_segments(self):
+        between = self.endpointer.between
+        if between is not None:
+            self.endpointer = Endpointer(RULES, quietest, between)
+            self.endpointer.advance(self.position)
+        assert self.endpointer.open_segment == self.open
+        assert (between is not None) or self.open is not None
 
     @invariant()
     def the_equation_holds(self):
@@ -89,7 +106,7 @@ class EndpointMachine(RuleBasedStateMachine):
         assert self.position - self.needed <= RULES.max_segment + RULES.preroll + RULES.lookback
 
     def teardown(self):
-        self.perform(self.endpointer.end(self.position))
+        self.perform(lambda one: one.end(self.position))
         assert self.open is None
 
 
