@@ -95,7 +95,7 @@ class Recovery:
         self._emit(Checkpointed(self._session_id, checkpoint))
 
     def check_integrity(self) -> None:
-        """The equations of its ledgers; a segment is open in its trail as on its channel."""
+        """The equations of its ledgers; no channel needs audio from before the checkpoint that was told."""
         self._input.check_integrity()
         for trail in self.trails:
             trail.check_integrity()
