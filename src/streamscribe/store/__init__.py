@@ -1,1 +1,1 @@
-"""Where tenants and keys are kept, one contract, several adapters."""
+"""Where tenants, their keys and their sessions are kept: a contract each, several adapters."""
