@@ -174,6 +174,8 @@ class WorkerSettings(_Section):
     hang_timeout_s: float = _bounded(
         15, 1, 600, "A worker process that says nothing for so long, or whose model hangs so long, is ended."
     )
+    health_host: str = Field(default="127.0.0.1", description="Where `streamscribe worker` tells how it is.")
+    health_port: int = _bounded(8010, 0, 65535, "The port of that: `/readyz`, `/healthz`, `/metrics`; 0 a free one.")
     max_memory_bytes: int = _bounded(
         0, 0, 2**50, "A worker process that has more resident memory is replaced; 0: never."
     )
@@ -228,6 +230,9 @@ class StoreSettings(_Section):
         default=None,
         description="Redis that all gateways and workers share: `redis://host:6379/0`, 7.0 or later, with "
         "`maxmemory-policy noeviction`; needs the extra `redis`. None: each process for itself.",
+    )
+    admit_when_away: bool = Field(
+        default=True, description="Whether gateways let sessions in, by their own quotas, while Redis does not answer."
     )
     timeout_s: float = _bounded(0.2, 0.01, 10, "A call that Redis does not answer for so long has failed.")
     max_connections: int = _bounded(8, 1, 1000, "Connections of one process to Redis; more calls wait for one.")

@@ -7,9 +7,9 @@ import pytest
 
 SCRIPT = """
 import sys, threading, time
-from streamscribe.cli.serve import _leave
+from streamscribe.cli.serve import leave
 threading.Thread(target=time.sleep, args=(1000,), name={name!r}, daemon=True).start()
-_leave()
+leave()
 sys.exit(7)
 """
 

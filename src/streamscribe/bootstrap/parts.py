@@ -29,13 +29,13 @@ class Parts(Protocol):
         ...
 
     @property
-    def desk(self) -> CacheDesk:
-        """What is kept."""
+    def desk(self) -> CacheDesk | None:
+        """What is kept; None where nothing is kept here."""
         ...
 
     @property
-    def reloads(self) -> Reloads:
-        """For SIGHUP."""
+    def reloads(self) -> Reloads | None:
+        """For SIGHUP; None where there are no models."""
         ...
 
     @property

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from time import monotonic
 from typing import Any
 
+from streamscribe.bootstrap.cluster.gateway import cluster_gateway
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.fleet.platform import fleet_platform
 from streamscribe.bootstrap.parts import Parts
@@ -35,8 +37,21 @@ class Listening:
     warmup_s: Mapping[str, float]
 
 
+class Role(StrEnum):
+    """What is behind a listener: `server` recognises itself (or in processes of its own), `gateway` has workers
+    elsewhere."""
+
+    SERVER = "server"
+    GATEWAY = "gateway"
+
+
 async def serve(
-    settings: Settings, *, started_at: float, announce: Callable[[Listening], None], reread: Callable[[], Settings]
+    settings: Settings,
+    *,
+    started_at: float,
+    announce: Callable[[Listening], None],
+    reread: Callable[[], Settings],
+    role: Role = Role.SERVER,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm, unless the stop
     comes before.
@@ -50,9 +65,9 @@ async def serve(
     store = open_tenants(settings)
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
     with bound(*_addresses(gateway)) as sockets:
-        async with stop_signals() as stop, _parts(settings) as parts:
+        async with stop_signals() as stop, _parts(settings, role) as parts:
             readiness = Readiness(parts.hub, parts.waiting_for)
-            rest = cache_routes(parts.desk, many_tenants=store is not None)
+            rest = [] if parts.desk is None else cache_routes(parts.desk, many_tenants=store is not None)
             rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
             main = create_app(
                 parts.hub,
@@ -70,7 +85,8 @@ async def serve(
             bindings = list(map(Binding, (main, funasr), sockets))
             async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
                 watching = [tasks.create_task(watch_tenants(store))] if store else []
-                watching.append(tasks.create_task(reload_at_hangup(parts.reloads, reread)))
+                if parts.reloads is not None:
+                    watching.append(tasks.create_task(reload_at_hangup(parts.reloads, reread)))
                 waiting = tasks.create_task(stop.wait())
                 if await _warm_before(waiting, parts):
                     settle_collector()
@@ -81,7 +97,9 @@ async def serve(
                 await drain(parts.hub, gateway)
 
 
-def _parts(settings: Settings) -> AbstractAsyncContextManager[Parts]:
+def _parts(settings: Settings, role: Role) -> AbstractAsyncContextManager[Parts]:
+    if role is Role.GATEWAY:
+        return cluster_gateway(settings)
     return fleet_platform(settings) if settings.worker.processes else platform(settings)
 
 

@@ -52,10 +52,12 @@ async def worker_side(
     load: LoadObserver,
     *,
     watch: Callable[[Models], None] = lambda models: None,
+    warm_first: bool = False,
 ) -> AsyncIterator[WorkerSide]:
     """Models load before it is given and warm up while it is in use (`models.ready`).
 
-    `watch` is called with the models when they are loaded, and when one was replaced.
+    `watch` is called with the models when they are loaded, and when one was replaced. With `warm_first` no session is
+    taken from the bus before they are warm.
     """
     check_context(settings)
     share_heap()
@@ -83,7 +85,7 @@ async def worker_side(
         stack.push_async_callback(asyncio.to_thread, models.close)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         probe = probe_event_loop(_both(metrics.loop_lagged, load.loop_lagged))
-        running = [tasks.create_task(work) for work in (worker.run(), probe, models.watch())]
+        running = [tasks.create_task(work) for work in (_work(worker, models, warm_first), probe, models.watch())]
         models.start()
         running.append(tasks.create_task(_warm(models, text, metrics)))
         reloading = Reloading(models, loader, settings.model, metrics, replaced=partial(watch, models))
@@ -100,6 +102,12 @@ def _both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Call
         second(fact)
 
     return tell
+
+
+async def _work(worker: Worker, models: Models, warm_first: bool) -> None:
+    if warm_first:
+        await asyncio.to_thread(models.wait_ready)
+    await worker.run()
 
 
 async def _warm(models: Models, text: TextPipeline, metrics: Metrics) -> None:

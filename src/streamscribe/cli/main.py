@@ -12,6 +12,7 @@ from streamscribe import __version__
 from streamscribe.cli import (
     bench,
     cache,
+    cluster,
     demo,
     doctor,
     keys,
@@ -41,6 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 serve.mount(app)
+cluster.mount(app)
 transcribe.mount(app)
 stream.mount(app)
 demo.mount(app)

@@ -82,11 +82,11 @@ def serve(
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
-    uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=_tell_json if json else _tell, reread=read))
-    _leave()
+    uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=tell_json if json else tell, reread=read))
+    leave()
 
 
-def _leave() -> None:
+def leave() -> None:
     """Ends the process with 0 at once where a model is still in a step that outlasted the drain.
 
     The interpreter's own end would tear its thread out of native code, which may abort the process.
@@ -99,7 +99,8 @@ def _leave() -> None:
         os._exit(Exit.OK)
 
 
-def _tell(listening: "Listening") -> None:
+def tell(listening: "Listening") -> None:
+    """Says where it listens, for people."""
     out.print(f"StreamScribe is ready after {listening.ready_s:.1f} s at [bold]{listening.url}[/]  (Ctrl-C ends it)")
     out.print(f"  page            {listening.url}/")
     out.print(f"  WebSocket       {listening.url.replace('http', 'ws', 1)}/ws/asr")
@@ -108,7 +109,8 @@ def _tell(listening: "Listening") -> None:
         out.print(f"  FunASR clients  {listening.funasr_url}")
 
 
-def _tell_json(listening: "Listening") -> None:
+def tell_json(listening: "Listening") -> None:
+    """Says it for machines."""
     import msgspec
 
     typer.echo(msgspec.json.encode(asdict(listening)).decode())

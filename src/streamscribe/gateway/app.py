@@ -90,7 +90,23 @@ def create_funasr_app(
     )
 
 
-def _health(readiness: Readiness) -> list[Route]:
+class Waiting(Protocol):
+    """Who knows what is not ready."""
+
+    def waiting_for(self) -> list[str]:
+        """The names of what does not hold; asked at each request."""
+        ...
+
+
+def create_health_app(metrics: Exposition, readiness: Waiting) -> Starlette:
+    """The port of a process that serves no clients: health and metrics, without keys."""
+    return Starlette(
+        routes=[*_health(readiness), Route(METRICS_PATH, _Metrics(metrics))],
+        exception_handlers={HTTPException: _http_error, Exception: _defect},
+    )
+
+
+def _health(readiness: Waiting) -> list[Route]:
     async def alive(request: Request) -> Response:
         return JSONResponse({"status": "alive"}, headers={"cache-control": "no-store"})
 

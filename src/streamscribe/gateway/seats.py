@@ -1,4 +1,4 @@
-"""The seats of this gateway's sessions in the store that all gateways share: quotas of tenants over the whole cluster."""
+"""Seats of this gateway's sessions in the store that gateways share: quotas of tenants over the whole cluster."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -1,0 +1,112 @@
+"""A worker of a cluster: models, and sessions of whichever partitions the group gives it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.bootstrap.kafka import need_kafka
+from streamscribe.bootstrap.reload import reload_at_hangup
+from streamscribe.bootstrap.sessions import open_shared_sessions
+from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
+from streamscribe.gateway.app import create_health_app
+from streamscribe.gateway.drain import stop_signals
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.models.replica import StepReport
+from streamscribe.observe.metrics import Metrics
+from streamscribe.settings import Settings
+
+if TYPE_CHECKING:
+    from streamscribe.bus.kafka.worker import KafkaWorkerBus
+
+
+@dataclass(frozen=True, slots=True)
+class Working:
+    """Where a worker tells how it is, and how long it took to be ready."""
+
+    url: str
+    ready_s: float
+    warmup_s: dict[str, float]
+
+
+class _Unobserved:
+    """A worker lets nobody in: its load is the group's affair."""
+
+    def step_done(self, report: StepReport) -> None: ...
+
+    def loop_lagged(self, seconds: float) -> None: ...
+
+
+async def serve_worker(
+    settings: Settings, *, started_at: float, announce: Callable[[Working], None], reread: Callable[[], Settings]
+) -> None:
+    """Works until SIGTERM or SIGINT: then it gives its sessions to the others and leaves the group.
+
+    Joins the group when its models are warm. Raises SettingsError for what is not set, BusUnavailable and
+    StoreUnavailable at the start and when records cannot be read any more, ModelUnavailable for models.
+    """
+    need_kafka()
+    from streamscribe.bus.kafka.worker import KafkaWorkerBus
+
+    worker, gateway = settings.worker, settings.gateway
+    metrics = Metrics()
+    with bound(Address(worker.health_host, worker.health_port, "worker.health_port")) as sockets:
+        async with stop_signals() as stop:
+            store = open_shared_sessions(settings.store)
+            try:
+                await store.check()
+                bus = KafkaWorkerBus(settings.kafka, store, settings.limits.max_message_bytes)
+                await bus.start()
+                health = Health({"bus": bus.check, "store": store.check})
+                async with worker_side(settings, bus, metrics, _Unobserved(), warm_first=True) as side:
+                    readiness = _Readiness(side, health)
+                    app = create_health_app(metrics, readiness)
+                    async with (
+                        Listener([Binding(app, sockets[0])], gateway, settings.limits) as listener,
+                        asyncio.TaskGroup() as tasks,
+                    ):
+                        running = [
+                            tasks.create_task(work)
+                            for work in (health.watch(), _fail_with(bus), reload_at_hangup(side.reloading, reread))
+                        ]
+                        if await _warm_before(stop, side):
+                            url = f"http://{worker.health_host}:{listener.ports[0]}"
+                            announce(Working(url, monotonic() - started_at, side.models.warmup_s))
+                            await stop.wait()
+                        readiness.leaving = True
+                        await bus.close()
+                        for task in running:
+                            task.cancel()
+            finally:
+                await store.close()
+
+
+class _Readiness:
+    def __init__(self, side: WorkerSide, health: Health) -> None:
+        self._side = side
+        self._health = health
+        self.leaving = False
+
+    def waiting_for(self) -> list[str]:
+        """What is not ready."""
+        models = [f"model {name}" for name in self._side.models.not_ready()]
+        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
+
+
+async def _fail_with(bus: "KafkaWorkerBus") -> None:
+    raise await bus.failed()
+
+
+async def _warm_before(stop: asyncio.Event, side: WorkerSide) -> bool:
+    """Whether the models became warm before the stop came."""
+    stopping = asyncio.ensure_future(stop.wait())
+    warming = asyncio.ensure_future(asyncio.to_thread(side.models.wait_ready))
+    await asyncio.wait((stopping, warming), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not warming.done():
+        warming.cancel()
+        return False
+    await warming
+    return True
