@@ -275,7 +275,7 @@ class KafkaSettings(_Section):
     max_poll_interval_ms: int = _bounded(
         10_000, 1000, 600_000, "A worker whose event loop stands still for so long loses its sessions to others."
     )
-    linger_ms: float = _bounded(1, 0, 5, "How long a record waits for others to be sent with it.")
+    linger_ms: float = _bounded(3, 0, 5, "How long a record waits for others to be sent with it.")
     fetch_wait_ms: int = _bounded(10, 1, 1000, "How long a broker may hold back the answer that there is nothing new.")
     delivery_timeout_s: float = _bounded(
         60, 1, 3600, "A record that no broker took for so long fails its session; until then, acks wait."
