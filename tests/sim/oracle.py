@@ -1,0 +1,128 @@
+"""What must hold of each client after a run, whatever went wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from streamscribe.core import messages as m
+from streamscribe.core.ids import SessionId, TraceId
+from streamscribe.core.records import AudioChunk, AudioEnded, FlushRequested, Record
+from streamscribe.core.results import Result
+from streamscribe.wire.native_server import ResultMessage, SpeechStartedMessage, to_wire
+from tests.sim.client import SimClient
+from tests.sim.script import Ask, undisturbed
+
+if TYPE_CHECKING:
+    from tests.sim.run import Run
+
+
+def check(run: Run, client: SimClient) -> None:
+    """Raises AssertionError for a broken law."""
+    try:
+        _check(run, client)
+    except AssertionError as error:
+        error.add_note(f"{client.name}: closed {client.closed}, error {client.error}, gone {client.gone}")
+        raise
+
+
+def _check(run: Run, client: SimClient) -> None:
+    law_3(client.results)
+    found = [(site, bus_id) for site in run.sites for bus_id in site.called[client.name]]
+    if not found:
+        assert client.gone or client.error is not None
+        return
+    site, bus_id = found[-1]
+    records = site.published[bus_id]
+    if not records:
+        assert client.gone or client.error is not None, "a session that ends well has said something"
+        return
+    was_published(client, records)
+    whole = [*records] if isinstance(records[-1], AudioEnded) else [*records, AudioEnded(bus_id, len(records))]
+    expected = undisturbed(whole)
+    heard, wanted = finals(client.results), [shown(result) for result in expected.finals]
+    if client.closed is not None:
+        assert isinstance(records[-1], AudioEnded)
+        assert b"".join(r.data for r in records if isinstance(r, AudioChunk)) == client.script.audio, "all is heard"
+        assert heard == wanted, "the text is that of an undisturbed run"
+        assert client.closed.audio_ms == expected.ended.audio_ms
+        flushes(client, records)
+        if not client.disconnects:
+            assert client.flushed == expected.flushes, "flushes are answered once, in order"
+            assert voice(client) == voice_of(expected.voice)
+    elif client.error is not None and client.error.name == "draining":
+        assert heard == wanted or "drain" in run.happened, "what was taken has its finals"
+        assert all(final in wanted for final in heard)
+    elif client.error is not None and client.error.name == "quarantined":
+        assert bus_id in site.counts.quarantined
+        assert sum(fault.kind in ("crash", "freeze") for fault in run.faults) >= 2
+        assert all(final in wanted for final in heard)
+    else:
+        assert client.gone, f"no client may be told {client.error}"
+        assert all(final in wanted for final in heard)
+
+
+def law_3(results: list[ResultMessage]) -> None:
+    """Versions grow; a final once a segment and pass; no partial after one; what is stable stays."""
+    assert all(before.version < after.version for before, after in pairwise(results))
+    told: dict[int, int] = {}
+    shown_before: dict[int, ResultMessage] = {}
+    for result in results:
+        segment = result.segment_id
+        if result.is_final:
+            assert result.pass_ > told.get(segment, 0), "one final a segment and pass"
+            told[segment] = result.pass_
+        else:
+            assert segment not in told, "no partial after a final"
+            before = shown_before.get(segment)
+            if before is not None:
+                assert result.end_ms >= before.end_ms, "partials are of more and more audio"
+                assert result.text.startswith(before.text[: before.stable_chars]), "what is stable stays"
+            shown_before[segment] = result
+
+
+def was_published(client: SimClient, records: list[Record]) -> None:
+    """Indices without gaps; the audio is the client's, from its begin on; nothing acknowledged is missing."""
+    assert [record.index for record in records] == list(range(len(records)))
+    audio = [record for record in records if isinstance(record, AudioChunk)]
+    assert client.script.audio.startswith(b"".join(record.data for record in audio))
+    assert [record.sequence for record in audio] == list(range(len(audio)))
+    assert not client.acks or client.acks[-1] < len(audio), "what is acknowledged is published"
+
+
+def flushes(client: SimClient, records: list[Record]) -> None:
+    """Each flush was answered: no more often than it was asked, and once where the connection held."""
+    asked = [record.marker for record in records if isinstance(record, FlushRequested)]
+    for action in client.script.actions:
+        if isinstance(action, Ask):
+            assert client.flushed.count(action.marker) <= asked.count(action.marker)
+            assert client.disconnects or client.flushed.count(action.marker) == 1
+
+
+def finals(results: list[ResultMessage]) -> list[Any]:
+    """What was said, without what belongs to the telling."""
+    said = [shown_wire(result) for result in results if result.is_final and result.text]
+    return sorted(said, key=lambda final: final[:2])
+
+
+def shown(result: Result) -> tuple[Any, ...]:
+    """A result as a client sees it."""
+    wire = to_wire(m.ResultSent(SessionId("s"), TraceId("t"), replace(result, version=1)))
+    assert isinstance(wire, ResultMessage)
+    return shown_wire(wire)
+
+
+def shown_wire(result: ResultMessage) -> tuple[Any, ...]:
+    words = tuple((word.text, word.start_ms, word.end_ms) for word in result.words)
+    times = (result.start_ms, result.end_ms)
+    return (result.segment_id, result.pass_, result.channel, result.text, *times, words, result.confidence)
+
+
+def voice(client: SimClient) -> list[tuple[int, bool, int]]:
+    told = [(one.channel, isinstance(one, SpeechStartedMessage), one.at_ms) for one in client.voice]
+    return sorted(told, key=lambda activity: activity[0])
+
+
+def voice_of(activities: list[m.SpeechActivity]) -> list[tuple[int, bool, int]]:
+    return [(one.channel, one.started, one.at_ms) for one in activities]

@@ -1,0 +1,227 @@
+"""One run of the simulation: everything in it follows from its seed. `python -m tests.sim.run SEED` repeats it."""
+
+import asyncio
+import hashlib
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from streamscribe.bus.local.gateway import LocalGatewayBus
+from streamscribe.core.records import AudioChunk, AudioEnded, FlushRequested, Record
+from streamscribe.wire.native_server import ConnectedMessage, ResultMessage, ServerWire
+from streamscribe.worker.runner import Worker
+from tests.sim import oracle
+from tests.sim.client import SimClient
+from tests.sim.clock import VirtualLoop, run_virtually
+from tests.sim.faults import Fault, plan
+from tests.sim.network import Delay, WebSocket
+from tests.sim.script import VARIETIES, Script, script
+from tests.sim.site import BusKind, Site, WorkerKind
+
+LIVENESS_S = 60.0
+CHECK_EVERY_S = 0.25
+
+
+@dataclass
+class Run:
+    """What happened."""
+
+    seed: int
+    clients: list[SimClient] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    happened: Counter[str] = field(default_factory=Counter)
+    trace: list[tuple[Any, ...]] = field(default_factory=list)
+    virtual_s: float = 0.0
+
+    def note(self, *what: Any) -> None:
+        """Adds to the trace."""
+        self.trace.append((round(asyncio.get_running_loop().time(), 6), *what))
+
+    @property
+    def trace_hash(self) -> str:
+        """Equal for two runs of one seed."""
+        return hashlib.sha256(repr(self.trace).encode()).hexdigest()
+
+
+def simulate(seed: int, *, worker: WorkerKind = Worker, bus: BusKind = LocalGatewayBus) -> Run:
+    """Runs a seed and holds it against the laws; raises AssertionError where one is broken."""
+    run = Run(seed)
+    random.seed(seed)  # what the platform itself draws: when clients of a drain come back
+
+    async def main() -> None:
+        await _Stage(run, worker, bus).play()
+
+    try:
+        _, loop = run_virtually(main)
+        _nothing_left(loop)
+        for client in run.clients:
+            oracle.check(run, client)
+    except BaseException as error:
+        error.add_note(f"seed {seed}: repeat it with  .venv/bin/python -m tests.sim.run {seed}")
+        raise
+    return run
+
+
+def _nothing_left(loop: VirtualLoop) -> None:
+    assert not loop.failures, f"the loop was told of {loop.failures}"
+    assert not loop.left, f"tasks are left: {loop.left}"
+    assert not loop.timers(), f"timers are left: {loop.timers()}"
+
+
+class _Stage:
+    def __init__(self, run: Run, worker: WorkerKind, bus: BusKind) -> None:
+        self.run = run
+        self.rng = random.Random(run.seed)
+        self.loop = asyncio.get_running_loop()
+        self._kinds = {"worker": worker, "bus": bus}
+        self._homes: dict[str, Site] = {}
+
+    async def play(self) -> None:
+        """Clients speak while faults come; then all must end in time."""
+        run, rng = self.run, self.rng
+        workers = rng.choice((1, 2, 2, 3))
+        for number in range(rng.choice((1, 1, 2))):
+            run.sites.append(Site(f"gateway-{number}", rng, workers, **self._kinds))
+        began_s = self.loop.time()
+        for number in range(rng.randrange(1, 5)):
+            self._enrol(number)
+        tasks = [self.loop.create_task(self._client(client)) for client in run.clients]
+        checking = self.loop.create_task(self._check())
+        run.faults = plan(rng, [client.name for client in run.clients], len(run.sites), workers)
+        faulting = self.loop.create_task(self._faults())
+        try:
+            await faulting
+            longest_s = max(client.script.ends_s for client in run.clients)
+            at = max(self.loop.time(), began_s + longest_s)
+            done, pending = await asyncio.wait(tasks, timeout=at - self.loop.time() + LIVENESS_S)
+            assert not pending, f"not live: {[client.name for client in run.clients if not client.over]}"
+            for task in done:
+                task.result()
+            for site in run.sites:
+                async with asyncio.timeout(LIVENESS_S):
+                    await site.hub.wait_empty()
+        finally:
+            for task in (*tasks, checking, faulting):
+                task.cancel()
+            await asyncio.wait((*tasks, checking, faulting))
+            for site in run.sites:
+                await site.close()
+        if not checking.cancelled():
+            checking.result()
+        await self._settle()
+        run.virtual_s = self.loop.time() - began_s
+
+    async def _settle(self) -> None:
+        """What is still under way between processes that are gone arrives nowhere."""
+        await asyncio.sleep(5.0)
+
+    def _enrol(self, number: int) -> None:
+        rng = random.Random(f"{self.run.seed} client {number}")
+        name = f"client-{number}"
+        self.run.clients.append(SimClient(name, script(rng.randrange(VARIETIES)), self._connect, rng, self._told))
+        self._homes[name] = rng.choice(self.run.sites)
+
+    async def _client(self, client: SimClient) -> None:
+        await asyncio.sleep(self.rng.uniform(0, 3))
+        await client.run()
+        self.run.note("over", client.name)
+
+    def _connect(self, name: str) -> WebSocket:
+        socket = WebSocket(Delay(self.rng, 0.02, slow=0.02, slow_s=0.5))
+        self.loop.call_later(self.rng.uniform(0, 0.05), self._homes[name].serve, socket, name)
+        return socket
+
+    def _told(self, name: str, message: ServerWire) -> None:
+        self.run.note(name, *_told(message))
+
+    async def _check(self) -> None:
+        while True:
+            for site in self.run.sites:
+                site.check_integrity()
+            await asyncio.sleep(CHECK_EVERY_S)
+
+    async def _faults(self) -> None:
+        began_s = self.loop.time()
+        later: set[asyncio.Task[None]] = set()
+        for fault in self.run.faults:
+            await asyncio.sleep(began_s + fault.at_s - self.loop.time())
+            self.run.note("fault", fault)
+            later.add(self.loop.create_task(self._do(fault)))
+        if later:
+            await asyncio.wait(later)
+        for task in later:
+            task.result()
+        for site in self.run.sites:
+            site.check_integrity()
+
+    async def _do(self, fault: Fault) -> None:
+        site = self.run.sites[fault.site]
+        process = site.processes.get(fault.worker)
+        self.run.happened[fault.kind] += 1
+        match fault.kind:
+            case "crash" if process is not None:
+                process.cause = "exit" if fault.suspect else "memory"
+                await process.end()
+            case "freeze" if process is not None:
+                process.node.freeze()
+                await asyncio.sleep(fault.for_s)
+                process.node.thaw()
+            case "move" if process is not None and process.joined:
+                process.cause = "moved"
+            case "stall":
+                site.node.freeze()
+                await asyncio.sleep(min(fault.for_s, 1.5))
+                site.node.thaw()
+            case "jump":
+                self.loop.jump(fault.for_s)
+            case "outage":
+                site.outage_until = self.loop.time() + fault.for_s
+                for one in list(site.processes.values()):
+                    one.cause = "memory"
+                    await one.end()
+            case "disconnect" | "vanish":
+                client = next(one for one in self.run.clients if one.name == fault.client)
+                client.lose_connection(
+                    for_s=fault.for_s, noticed_after_s=fault.noticed_s, for_good=fault.kind == "vanish"
+                )
+            case "drain":
+                await site.drain()
+                self._replace(site)
+
+    def _replace(self, site: Site) -> None:
+        """The next gateway takes the address of one that has drained."""
+        new = Site(f"{site.name}+", self.rng, 2, **self._kinds)
+        self.run.sites.append(new)
+        for name, home in self._homes.items():
+            if home is site:
+                self._homes[name] = new
+
+
+def _told(message: ServerWire) -> tuple[Any, ...]:
+    """What of a message follows from the seed: ids and tokens are drawn from the system's secrets."""
+    if isinstance(message, ConnectedMessage):
+        return ("connected",)
+    if isinstance(message, ResultMessage):
+        return ("result", message.version, message.segment_id, message.pass_, message.is_final, message.text)
+    return tuple(value for value in msgspec.structs.astuple(message) if not isinstance(value, list))
+
+
+def said(script: Script, records: list[Record]) -> tuple[bytes, bool]:
+    """The audio of a session's records, and whether they have its end."""
+    audio = b"".join(record.data for record in records if isinstance(record, AudioChunk))
+    return audio, any(isinstance(record, AudioEnded) for record in records)
+
+
+def flushes(records: list[Record]) -> list[str]:
+    """The flushes that a session's records ask for."""
+    return [record.marker for record in records if isinstance(record, FlushRequested)]
+
+
+if __name__ == "__main__":
+    from tests.sim.long import main
+
+    main()
