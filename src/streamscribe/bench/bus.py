@@ -4,7 +4,8 @@ So many streams publish chunks in real time, evenly spread; the worker's end set
 event. A trip is the time from `publish` until the answer is back: a record down and an event up, with both ends' codec
 and, between processes, both kernels' and both loops' delays. All ways are open at once and take turns, round by round;
 added is a way's quantile less memory's in the same round, and the median of the rounds is told; added processor time is
-this process', of a record and its answer. At last each way is given records as fast as it takes them.
+this process', of a record and its answer. At last each way is given records as fast as it takes them. Where a completed
+`publish` means more than this process' memory, streams do not wait for each other's.
 """
 
 import asyncio
@@ -63,19 +64,26 @@ async def _local() -> AsyncIterator[GatewayBus]:
 WAYS: dict[str, Callable[[], AbstractAsyncContextManager[GatewayBus]]] = {REFERENCE: _memory, "local": _local}
 
 
-def run(*, streams: int, seconds: float) -> Report:
-    """Measures each way for `seconds` in all."""
-    figures = uvloop.run(_measure(streams, seconds))
+def run(*, streams: int, seconds: float, brokers: str = "") -> Report:
+    """Measures each way for `seconds` in all; Kafka's too, where `brokers` are named."""
+    ways = dict(WAYS)
+    if brokers:
+        from streamscribe.bench.bus_kafka import over_kafka
+
+        ways["kafka"] = lambda: over_kafka(brokers, BACKLOG_S)
+    figures = uvloop.run(_measure(ways, streams, seconds))
     settings = {"streams": streams, "seconds": seconds, "rounds": ROUNDS, "chunk_ms": 1000 * CHUNK_S}
     return report("bus", settings, figures)
 
 
-async def _measure(count: int, seconds: float) -> dict[str, float]:
-    trips: dict[str, list[list[float]]] = {name: [] for name in WAYS}
+async def _measure(
+    buses: dict[str, Callable[[], AbstractAsyncContextManager[GatewayBus]]], count: int, seconds: float
+) -> dict[str, float]:
+    trips: dict[str, list[list[float]]] = {name: [] for name in buses}
     costs_s: dict[str, float] = {}
     floods: dict[str, float] = {}
     async with AsyncExitStack() as stack:
-        ways = {name: _Way(await stack.enter_async_context(bus()), count) for name, bus in WAYS.items()}
+        ways = {name: _Way(await stack.enter_async_context(bus()), count) for name, bus in buses.items()}
         for way in ways.values():
             await way.speak(CHUNK_S)  # which also waits for the other process to be there
             way.take()
@@ -115,6 +123,7 @@ class _Way:
         self._indices = dict.fromkeys(self._names, 0)
         self._sent_at: dict[tuple[SessionId, int], float] = {}
         self._trips_s: list[float] = []
+        self._publishing: dict[SessionId, asyncio.Future[None]] = {}
         self._all_back = asyncio.Event()
         self._audio = os.urandom(CHUNK_BYTES)
         bus.attach_gateway(self._take)
@@ -128,7 +137,7 @@ class _Way:
             if (wait_s := due - perf_counter()) > MIN_SLEEP_S:
                 await asyncio.sleep(wait_s)
             self.lags_s.append(max(0.0, perf_counter() - due))
-            await self._publish(name)
+            await self._give(name)
         await self._back()
 
     async def flood(self, seconds: float) -> float:
@@ -137,7 +146,7 @@ class _Way:
         count = 0
         while perf_counter() - began < seconds:
             for name in self._names:
-                await self._publish(name)
+                await self._give(name)
                 count += 1
             await asyncio.sleep(0)
         await self._back()
@@ -153,14 +162,21 @@ class _Way:
         taken, self._trips_s = self._trips_s, []
         return sorted(taken)
 
-    async def _publish(self, name: SessionId) -> None:
+    async def _give(self, name: SessionId) -> None:
+        """A stream's next chunk. Its earlier one is in the log by then, as a session publishes one at a time."""
+        if earlier := self._publishing.pop(name, None):
+            await earlier
         index = self._indices[name]
         if index == 0:
             opened = SessionOpened(name, 0, TenantId("bench"), TraceId(name), SessionOptions())
             await self._bus.publish(opened)
         index = self._indices[name] = index + 1
         self._sent_at[name, index] = perf_counter()
-        await self._bus.publish(AudioChunk(name, index, index, self._audio))
+        publishing = self._bus.publish(AudioChunk(name, index, index, self._audio))
+        if self._bus.durability == "process":
+            await publishing
+        else:
+            self._publishing[name] = asyncio.ensure_future(publishing)
 
     async def _back(self) -> None:
         while self._sent_at:

@@ -1,6 +1,7 @@
 """The measurements of what lies between processes; commands of `streamscribe bench`."""
 
 from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ app = typer.Typer()
 def bus(
     sessions: SessionsOption = 100,
     seconds: SecondsOption = 10,
+    kafka: Annotated[str, typer.Option(help="Brokers, to measure the log too; it gets topics that stay.")] = "",
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
@@ -24,8 +26,14 @@ def bus(
     ```
     streamscribe bench bus --check
     streamscribe bench bus --sessions 200 --seconds 30 --json
+    streamscribe bench bus --kafka localhost:9092
     ```
     """
     from streamscribe.bench import bus as bench
 
-    tell(f"{sessions} streams over each bus", partial(bench.run, streams=sessions, seconds=seconds), json, check)
+    tell(
+        f"{sessions} streams over each bus",
+        partial(bench.run, streams=sessions, seconds=seconds, brokers=kafka),
+        json,
+        check,
+    )
