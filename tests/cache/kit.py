@@ -4,7 +4,6 @@ import numpy as np
 
 from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.memory import MemoryBlobs
-from streamscribe.cache.tally import Tally
 from streamscribe.cache.transcripts import Said, Sources, Transcripts
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.core.ids import TenantId
@@ -37,5 +36,5 @@ def memory() -> MemoryBlobs:
     return MemoryBlobs(max_bytes=2**24)
 
 
-def transcripts(blobs: BlobStore, tally: Tally | None = None) -> Transcripts:
-    return Transcripts(blobs, KEYS, Fingerprints(SECRET), ttl_s=100, tally=tally or Tally())
+def transcripts(blobs: BlobStore) -> Transcripts:
+    return Transcripts(blobs, KEYS, Fingerprints(SECRET), ttl_s=100)

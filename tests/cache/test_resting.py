@@ -6,6 +6,7 @@ import numpy as np
 
 from streamscribe.cache.memory import MemoryBlobs
 from streamscribe.cache.resting import Rest, RestingBlobs, RestingOutputs
+from streamscribe.cache.tally import Asked
 from streamscribe.core.cache_worth import Turn, WorthPolicy
 from streamscribe.core.cachekey import CacheKeys
 from tests.cache.kit import ACME
@@ -51,7 +52,9 @@ def test_outputs_are_given_back_when_nothing_is_found_and_none_is_kept_meanwhile
     assert cache.put(ACME, KEY, ROWS)
     for number in range(20):
         assert cache.get(KEYS.derive(ACME, "embedding", "other", number)) is None
+        cache.looked_up(found=False)
     assert turns == [Turn.RESTS]
+    assert cache.rests
     assert cache.stats().entries == 0
     assert not cache.put(ACME, KEY, ROWS)
     assert cache.get(KEY) is None
@@ -64,6 +67,8 @@ def test_outputs_that_are_found_again_stay():
     cache.put(ACME, KEY, ROWS)
     for _ in range(100):
         assert cache.get(KEY) is not None
+        cache.looked_up(found=True)
+    assert cache.asked == Asked(hits=100)
     assert turns == []
 
 
@@ -75,6 +80,8 @@ def test_blobs_stay_while_their_store_rests_and_can_be_purged():
         assert store.get(KEYS.derive(ACME, "transcript", number)) is None
     assert turns == [Turn.RESTS]
     assert store.get(KEY) is None
+    assert store.rest.rests
+    assert store.rest.asked == Asked(misses=20)  # what is not asked has not missed
     assert not store.put(KEYS.owner(ACME), KEY, b"other", 60)
     assert store.usage().entries == 1
     assert store.purge(KEYS.owner(ACME)) == 1

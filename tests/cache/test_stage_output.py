@@ -84,6 +84,7 @@ def test_evictions_are_counted_by_their_cause():
         Eviction.INVALID: 1,
         Eviction.PURGE: 2,
         Eviction.EXPIRED: 0,
+        Eviction.VERSION: 0,
     }
 
 
@@ -97,7 +98,6 @@ def test_a_value_ends_with_its_time_and_is_counted_as_expired_whatever_call_come
     assert cache.get(key("a")) is not None
     clock.now += 0.1
     assert cache.get(key("a")) is None
-    assert cache.hold(key("a")) is None
     assert cache.get(key("b")) is not None
     clock.now += 30
     stats = cache.stats()
@@ -117,21 +117,6 @@ def test_a_value_that_is_put_again_has_its_new_time_and_one_that_is_got_has_not(
     clock.now += 40
     assert cache.get(key("a")) is not None
     assert cache.get(key("b")) is None
-
-
-def test_a_value_in_use_that_ends_is_found_no_more_and_its_bytes_count_until_it_is_released():
-    clock = Clock()
-    cache = make(ttl_s=60, clock=clock)
-    cache.put(ANN, key("a"), rows(1))
-    hold = cache.hold(key("a"))
-    assert hold is not None
-    clock.now += 60
-    assert cache.get(key("a")) is None
-    assert not cache.put(ANN, key("a"), rows(1))
-    assert (cache.stats().entries, cache.stats().size_bytes) == (0, ROW)
-    hold.release()
-    assert cache.stats().size_bytes == 0
-    cache.check_integrity()
 
 
 @given(st.lists(st.tuples(st.sampled_from("pgri"), st.integers(0, 9), st.integers(0, 40)), max_size=60))
@@ -180,28 +165,30 @@ def test_an_invalid_value_is_dropped_only_while_no_other_has_taken_its_place():
     assert cache.get(key("a")) is None
 
 
-def test_a_held_value_is_not_evicted_until_it_is_released():
+def test_a_value_that_leaves_lives_on_with_whoever_got_it():
     cache = make(max_entries=1)
-    cache.put(ANN, key("a"), rows(1))
-    with cache.hold(key("a")) as hold:
-        assert not cache.put(ANN, key("b"), rows(1))
-        assert hold.value is cache.get(key("a"))
-    hold.release()
-    assert cache.put(ANN, key("b"), rows(1))
-    assert cache.hold(key("a")) is None
-
-
-def test_a_purge_takes_what_is_in_use_as_well_and_its_bytes_count_until_then():
-    cache = make()
-    cache.put(ANN, key("a"), rows(1))
-    cache.put(BOB, key("b"), rows(1))
-    hold = cache.hold(key("a"))
-    assert hold is not None
-    assert cache.purge() == 2
-    assert cache.get(key("a")) is None
-    assert (cache.stats().entries, cache.stats().size_bytes) == (0, ROW)
-    hold.release()
+    cache.put(ANN, key("a"), rows(1, 3.0))
+    got = cache.get(key("a"))
+    cache.put(ANN, key("b"), rows(1))
+    cache.purge()
+    assert got is not None
+    assert (got == 3).all()
     assert cache.stats().size_bytes == 0
+
+
+def test_what_a_namespace_put_goes_with_the_last_who_asks_for_it():
+    cache = make()
+    for namespace in ("old", "old", "new"):
+        cache.enter(namespace)
+    for name, namespace in (("a", "old"), ("b", "new"), ("c", None), ("d", "old")):
+        assert cache.put(ANN, key(name), rows(1), namespace)
+    cache.leave("old")
+    assert cache.stats().entries == 4
+    cache.leave("old")
+    assert [cache.get(key(name)) is not None for name in "abcd"] == [False, True, True, False]
+    assert not cache.put(ANN, key("a"), rows(1), "old")
+    stats = cache.stats()
+    assert (stats.entries, stats.size_bytes, stats.evictions[Eviction.VERSION]) == (2, 2 * ROW, 2)
     cache.check_integrity()
 
 
@@ -217,7 +204,7 @@ def test_values_used_again_survive_a_scan():
 
 def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads():
     ticks = itertools.count()
-    cache = make(max_entries=50, max_bytes=300 * ROW, tenant_share=0.5, ttl_s=10_000, clock=lambda: next(ticks))
+    cache = make(max_entries=50, max_bytes=300 * ROW, tenant_share=0.5, ttl_s=1000, clock=lambda: next(ticks))
     values = [rows(count) for count in range(1, 20)]
     for value in values:
         value.flags.writeable = False
@@ -225,7 +212,7 @@ def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads(
 
     def work(seed):
         random_ = random.Random(seed)
-        held = []
+        cache.enter(seed % 3)
         for number in range(12_500):
             tenant, key = random_.choice(keys)
             match random_.randrange(20):
@@ -235,18 +222,16 @@ def test_law_7_the_bytes_are_exact_after_100_000_random_operations_on_8_threads(
                     if (observed := cache.get(key)) is not None:
                         cache.remove_if_same(key, observed)
                 case 9:
-                    if (hold := cache.hold(key)) is not None:
-                        held.append(hold)
-                    if len(held) > 3:
-                        held.pop(0).release()
+                    cache.put(tenant, key, random_.choice(values), seed % 3)
                 case _:
                     cache.get(key)
             if number % 1000 == 0:
                 cache.check_integrity()
             if number % 3000 == 0:
                 cache.purge(tenant)
-        for hold in held:
-            hold.release()
+            if number % 2000 == 0:
+                cache.leave(seed % 3)
+                cache.enter(seed % 3)
 
     with ThreadPoolExecutor(8) as threads:
         for done in [threads.submit(work, seed) for seed in range(8)]:

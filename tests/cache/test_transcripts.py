@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamscribe.cache.tally import Asked, Tally
+from streamscribe.cache.resting import RestingBlobs
+from streamscribe.cache.tally import Asked
 from streamscribe.cache.transcripts import Found, Said, Sources
 from streamscribe.core.options import Hotword, Task
 from streamscribe.core.tokens import HypothesisWord, Mark
@@ -86,13 +87,13 @@ def test_marks_of_a_model_are_not_found_where_none_is_to_punctuate() -> None:
 
 @pytest.mark.parametrize("change", [{"draft": True}, {"store": False}])
 def test_drafts_and_what_may_not_be_stored_are_neither_looked_up_nor_given_a_key(change: dict[str, Any]) -> None:
-    tally = Tally()
-    kept = transcripts(memory(), tally=tally)
+    store = RestingBlobs(memory(), lambda turn: None)
+    kept = transcripts(store)
     key = kept.find(ASKED, SOURCES).key
     assert key is not None
     kept.keep(ACME, key, SAID)
     assert kept.find(replace(ASKED, **change), SOURCES) == Found()
-    assert tally.read() == Asked(hits=0, misses=1)
+    assert store.rest.asked == Asked(hits=0, misses=1)
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"heard":{"text":5}}', b"[1]", b"\xff"])

@@ -112,9 +112,9 @@ class WatchedCache(StageOutputCache):
         super().__init__(**{"max_entries": 1000, "max_bytes": 1 << 24, "tenant_share": 1.0, **how})
         self.given: list[str] = []
 
-    def put(self, tenant, key, value):
+    def put(self, tenant, key, value, namespace=None):
         self.given.append(key)
-        return super().put(tenant, key, value)
+        return super().put(tenant, key, value, namespace)
 
 
 class Rig:

@@ -12,6 +12,7 @@ from streamscribe.bootstrap.desk import LevelsDesk
 from streamscribe.cache.features import Features
 from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Levels
 from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.resting import RestingBlobs
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.errors import CacheUnavailable
@@ -57,8 +58,9 @@ class Served:
 async def served(*, tenants: bool, blobs: MemoryBlobs | None = None) -> AsyncIterator[Served]:
     embeddings = StageOutputCache(max_entries=10, max_bytes=2**20, tenant_share=1)
     blobs = blobs or memory()
-    features = Features(blobs, KEYS, ttl_s=100)
-    level = BlobLevel("features", blobs, {"memory": blobs}, KEYS, ttl_s=100, tally=features.tally)
+    store = RestingBlobs(blobs, lambda turn: None)
+    features = Features(store, KEYS, ttl_s=100)
+    level = BlobLevel("features", store, {"memory": blobs}, KEYS, ttl_s=100, rest=store.rest)
     # the one that may be broken comes first: the others are purged all the same
     routes = cache_routes(LevelsDesk(Levels([level, EmbeddingLevel(embeddings)])), many_tenants=tenants)
     async with (

@@ -1,7 +1,7 @@
 """Any use of the cache's books keeps them within their bounds, and agrees with a naive model."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from streamscribe.core.lru import Lru
 
@@ -14,7 +14,6 @@ class LruMachine(RuleBasedStateMachine):
         super().__init__()
         self.lru = Lru(MAX_ENTRIES, MAX_BYTES)
         self.held: dict[str, int] = {}
-        self.pins: list[str] = []
 
     def use(self, key):
         self.held[key] = self.held.pop(key)
@@ -26,38 +25,22 @@ class LruMachine(RuleBasedStateMachine):
             self.use(key)
 
     @rule(key=KEYS, size=st.integers(0, 120))
-    def law_7_what_is_put_evicts_the_oldest_that_are_not_pinned_and_no_more_than_needed(self, key, size):
+    def law_7_what_is_put_evicts_the_oldest_and_no_more_than_needed(self, key, size):
         evicted = self.lru.put(key, size)
         others = {other: held for other, held in self.held.items() if other != key}
         if evicted is None:
-            stuck = sum(held for other, held in others.items() if other in self.pins)
-            pinned = len(set(self.pins) - {key})
-            assert key in self.pins or stuck + size > MAX_BYTES or pinned >= MAX_ENTRIES
+            assert size > MAX_BYTES
             return
-        assert evicted == [other for other in others if other not in self.pins][: len(evicted)]
+        assert evicted == list(others)[: len(evicted)]
         if evicted:
             one_less = [held for other, held in others.items() if other not in evicted[:-1]]
             assert sum(one_less) + size > MAX_BYTES or len(one_less) >= MAX_ENTRIES
         self.held = {other: held for other, held in others.items() if other not in evicted} | {key: size}
 
     @rule(key=KEYS)
-    def a_pin_holds_what_is_held(self, key):
-        assert self.lru.pin(key) == (key in self.held)
-        if key in self.held:
-            self.use(key)
-            self.pins.append(key)
-
-    @precondition(lambda self: self.pins)
-    @rule()
-    def an_unpin_frees_it(self):
-        self.lru.unpin(self.pins.pop())
-
-    @rule(key=KEYS)
-    def only_what_is_not_in_use_is_removed(self, key):
-        removable = key in self.held and key not in self.pins
-        assert self.lru.remove(key) == removable
-        if removable:
-            del self.held[key]
+    def what_is_removed_is_gone(self, key):
+        assert self.lru.remove(key) == (key in self.held)
+        self.held.pop(key, None)
 
     @invariant()
     def the_books_are_right(self):
@@ -71,28 +54,27 @@ OWNERS = st.sampled_from(["ann", "bob", None])
 
 
 class SharedLruMachine(RuleBasedStateMachine):
-    """With all that a cache between tenants asks of the books: shares, a protected part, keys that are condemned."""
+    """With all that a cache between tenants asks of the books: shares and a protected part."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lru = Lru(6, MAX_BYTES, protected_share=0.6, owner_share=0.5)
         self.held: dict[tuple[str | None, str], int] = {}
-        self.pins: list[tuple[str | None, str]] = []
 
     @rule(owner=OWNERS, key=KEYS)
     def a_look_up_tells_what_is_held(self, owner, key):
         assert self.lru.get((owner, key)) == ((owner, key) in self.held)
 
     @rule(owner=OWNERS, key=KEYS, size=st.integers(0, 60))
-    def law_9_an_owner_over_its_share_evicts_its_own_and_nobody_what_is_in_use(self, owner, key, size):
+    def law_9_an_owner_over_its_share_evicts_its_own(self, owner, key, size):
         own = sum(held for (other, name), held in self.held.items() if other == owner and name != key)
-        room = sum(self.held.values()) + size <= MAX_BYTES and len(self.held) < 6 and not self.pins
+        room = sum(self.held.values()) + size <= MAX_BYTES and len(self.held) < 6
         before = self.lru.evicted_for_share
         evicted = self.lru.put((owner, key), size, owner)
         if evicted is None:
-            assert size > MAX_BYTES // 2 or self.pins
+            assert size > MAX_BYTES // 2
             return
-        assert not set(evicted) & {*self.pins, (owner, key)}
+        assert (owner, key) not in evicted
         for_share = self.lru.evicted_for_share - before
         assert all(other == owner for other, _ in evicted[:for_share])
         if room:
@@ -104,19 +86,8 @@ class SharedLruMachine(RuleBasedStateMachine):
         self.held[owner, key] = size
 
     @rule(owner=OWNERS, key=KEYS)
-    def a_pin_holds_what_is_held(self, owner, key):
-        assert self.lru.pin((owner, key)) == ((owner, key) in self.held)
-        if (owner, key) in self.held:
-            self.pins.append((owner, key))
-
-    @precondition(lambda self: self.pins)
-    @rule()
-    def an_unpin_frees_it(self):
-        self.lru.unpin(self.pins.pop())
-
-    @rule(owner=OWNERS, key=KEYS)
-    def what_is_condemned_is_gone_whoever_uses_it(self, owner, key):
-        assert self.lru.condemn((owner, key)) == ((owner, key) in self.held)
+    def what_is_removed_is_gone(self, owner, key):
+        assert self.lru.remove((owner, key)) == ((owner, key) in self.held)
         self.held.pop((owner, key), None)
 
     @rule(owner=OWNERS)
@@ -128,9 +99,7 @@ class SharedLruMachine(RuleBasedStateMachine):
         self.lru.check_integrity()
         assert set(self.lru.keys()) == self.held.keys()
         assert len(self.lru) == len(self.held)
-        assert self.lru.size_bytes >= sum(self.held.values())
-        if not self.pins:
-            assert self.lru.size_bytes == sum(self.held.values())
+        assert self.lru.size_bytes == sum(self.held.values())
 
 
 TestLru = LruMachine.TestCase

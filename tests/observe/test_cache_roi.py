@@ -31,7 +31,9 @@ def test_a_level_is_told_by_what_it_saves_and_what_room_it_takes_for_that():
     [
         ({"found": 19}, Advice.SWITCH_OFF),
         ({"found": 20}, Advice.KEEP),
-        ({"looked_up": 999}, Advice.WAIT),
+        ({"looked_up": 1999}, Advice.WAIT),
+        ({"found": 19, "resting": True}, Advice.RESTS),
+        ({"looked_up": 10, "resting": True}, Advice.RESTS),
     ],
 )
 def test_what_finds_next_to_nothing_is_to_be_switched_off(change, advice):
@@ -50,8 +52,10 @@ def test_embeddings_are_credited_with_their_hits_and_not_with_merged_requests():
     for result, saved_s, times in (("hit", 0.5, 6), ("merged", 0.5, 2), ("miss", 0, 12), ("bypass", 0, 5)):
         for _ in range(times):
             metrics.looked_up(result, saved_s)
-    state = CacheState((Level("embeddings", (Tier("memory", True, 3, 3000),)),))
-    assert read_counts(state, generate_latest(registry).decode()) == [LevelCounts("embeddings", 20, 6, 3.0, 3000, 0)]
+    state = CacheState((Level("embeddings", (Tier("memory", True, 3, 3000),), hits=6, misses=12, resting=True),))
+    assert read_counts(state, generate_latest(registry).decode()) == [
+        LevelCounts("embeddings", 18, 6, 3.0, 3000, 0, resting=True)
+    ]
 
 
 def test_a_transcript_saves_all_that_models_do_for_a_segment():

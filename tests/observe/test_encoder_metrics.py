@@ -3,8 +3,9 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
+from streamscribe.cache.resting import Rest
 from streamscribe.cache.stage_output import CacheStats, Eviction
-from streamscribe.cache.tally import Tally
+from streamscribe.core.cache_worth import WorthPolicy
 from streamscribe.encoder.encoding import EncodedStep, Lookup
 from streamscribe.observe.encoder_metrics import EncoderMetrics
 
@@ -59,9 +60,18 @@ def test_the_cache_is_asked_at_each_rendering(metrics, registry):
 
 
 def test_look_ups_of_features_are_told_as_they_are_at_each_rendering(metrics, registry):
-    tally = Tally()
-    metrics.features_watched(tally.read)
+    rest = Rest(lambda turn: None)
+    metrics.levels_watched({"features": rest})
     for hit in (True, False, True):
-        tally.count(hit=hit)
+        rest.count(found=hit)
     assert value(registry, "feature_lookups_total", result="hit") == 2
     assert value(registry, "feature_lookups_total", result="miss") == 1
+
+
+def test_it_is_told_which_levels_rest(metrics, registry):
+    idle, poor = Rest(lambda turn: None), Rest(lambda turn: None, WorthPolicy(window=2, patience=1))
+    metrics.levels_watched({"embeddings": idle, "transcripts": poor})
+    for _ in range(2):
+        poor.count(found=False)
+    levels = ("embeddings", "transcripts")
+    assert [registry.get_sample_value("streamscribe_cache_resting", {"level": name}) for name in levels] == [0, 1]

@@ -1,7 +1,5 @@
 """The cache's books, case by case."""
 
-import pytest
-
 from streamscribe.core.lru import Lru
 
 
@@ -43,31 +41,8 @@ def test_a_key_put_again_has_its_new_size():
     assert lru.put("b", 20) == ["a"]
 
 
-def test_a_pinned_key_is_neither_evicted_nor_removed_nor_replaced():
-    lru = filled(max_entries=2, a=50, b=50)
-    assert lru.pin("a")
-    assert lru.put("c", 50) == ["b"]
-    assert lru.put("d", 60) is None
-    assert not lru.remove("a")
-    assert lru.put("a", 1) is None
-    lru.unpin("a")
-    assert lru.remove("a")
-
-
-def test_each_pin_has_its_own_unpin():
-    lru = filled(a=10)
-    assert lru.pin("a")
-    assert lru.pin("a")
-    lru.unpin("a")
-    assert not lru.remove("a")
-    lru.unpin("a")
-    with pytest.raises(AssertionError):
-        lru.unpin("a")
-
-
-def test_what_is_not_held_cannot_be_pinned_or_removed():
+def test_what_is_not_held_cannot_be_removed():
     lru = filled()
-    assert not lru.pin("a")
     assert not lru.remove("a")
     assert len(lru) == 0
 
@@ -136,25 +111,3 @@ def test_a_key_larger_than_the_protected_part_does_not_empty_it():
     lru.get("large")
     assert lru.put("other", 40) == ["large"]
     assert "small" in lru
-
-
-def test_a_condemned_key_is_no_longer_held_and_gives_its_place_at_the_last_unpin():
-    lru = filled(max_entries=1, a=10)
-    lru.pin("a")
-    lru.pin("a")
-    assert lru.condemn("a")
-    assert not lru.get("a")
-    assert not lru.condemn("a")
-    assert (len(lru), lru.size_bytes, lru.keys(), lru.of_owner(None)) == (0, 10, [], [])
-    assert lru.put("b", 1) is None
-    lru.unpin("a")
-    assert lru.size_bytes == 10
-    lru.unpin("a")
-    assert lru.size_bytes == 0
-    assert lru.put("a", 5) == []
-
-
-def test_a_condemned_key_that_nobody_uses_is_forgotten_at_once():
-    lru = filled(a=10)
-    assert lru.condemn("a")
-    assert lru.size_bytes == 0

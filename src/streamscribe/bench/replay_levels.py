@@ -12,7 +12,6 @@ from streamscribe.bench.replay_stage import SECRET, Telemetry, after_admission, 
 from streamscribe.bench.replay_workload import Workload
 from streamscribe.cache.features import Features
 from streamscribe.cache.memory import MemoryBlobs
-from streamscribe.cache.tally import Tally
 from streamscribe.cache.transcripts import Said, Sources, Transcripts
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.models.ports import EncoderDecoder, Hypothesis, SegmentRequest
@@ -89,7 +88,6 @@ def _remembering(recognise: Recognise) -> Recognise:
         CacheKeys(SECRET),
         Fingerprints(SECRET),
         ttl_s=TTL_S,
-        tally=Tally(),
     )
 
     async def recall(request: SegmentRequest) -> str:

@@ -1,5 +1,6 @@
 """The caches of a process, from its settings."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -14,10 +15,9 @@ from streamscribe.cache.features import Features
 from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Level, Levels
 from streamscribe.cache.memory import MemoryBlobs
 from streamscribe.cache.purges import Purges
-from streamscribe.cache.resting import RestingBlobs, RestingOutputs
+from streamscribe.cache.resting import Rest, RestingBlobs, RestingOutputs
 from streamscribe.cache.secret import cache_secret
 from streamscribe.cache.stage_output import StageOutputCache
-from streamscribe.cache.tally import Tally
 from streamscribe.cache.tiers import TieredBlobs
 from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.cache_worth import Turn
@@ -37,6 +37,7 @@ _ROOMS = ("max_feature_cache_size", "max_transcript_bytes")
 _ANY_ROOM = 2**40
 
 Tiers = dict[str, BlobStore]
+Watched = StageOutputCache | Rest
 
 _TURNS = {
     Turn.RESTS: "a cache in which next to nothing is found rests",
@@ -52,17 +53,17 @@ class Kept:
 
     name: str
     tiers: Tiers
-    store: BlobStore
+    store: RestingBlobs
     ttl_s: float
 
-    def level(self, keys: CacheKeys, tally: Tally | None = None) -> BlobLevel:
+    def level(self, keys: CacheKeys) -> BlobLevel:
         """The level as it is shown and purged."""
-        return BlobLevel(self.name, self.store, self.tiers, keys, ttl_s=self.ttl_s, tally=tally)
+        return BlobLevel(self.name, self.store, self.tiers, keys, ttl_s=self.ttl_s, rest=self.store.rest)
 
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What one process keeps. `features` is None where none are."""
+    """What one process keeps. `features` and `transcripts` are None where none are."""
 
     keys: CacheKeys
     fingerprints: Fingerprints
@@ -70,15 +71,21 @@ class Caches:
     features: Features | None
     levels: Levels
     purges: Purges
+    kept_features: Kept | None
     transcripts: Kept | None
-    transcript_tally: Tally
+
+    @property
+    def watched(self) -> Mapping[str, Watched]:
+        """What is told of each level between two looks at what it holds."""
+        blobs = {kept.name: kept.store.rest for kept in (self.kept_features, self.transcripts) if kept is not None}
+        return {EmbeddingLevel.name: self.embeddings, **blobs}
 
     def open_transcripts(self) -> Transcripts | None:
         """None where none are kept."""
-        kept, tally = self.transcripts, self.transcript_tally
+        kept = self.transcripts
         if kept is None:
             return None
-        return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, tally=tally, purges=self.purges)
+        return Transcripts(kept.store, self.keys, self.fingerprints, ttl_s=kept.ttl_s, purges=self.purges)
 
 
 def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
@@ -90,7 +97,7 @@ def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
         settings = settings.model_copy(update={"tenant_share": 1.0})
     _check_folders(settings)
     secret = cache_secret(settings)
-    keys, seal, tally, purges = CacheKeys(secret), Seal(secret), Tally(), Purges()
+    keys, seal, purges = CacheKeys(secret), Seal(secret), Purges()
     embeddings = RestingOutputs(
         partial(_say, "embeddings"),
         max_entries=int(settings.max_encoder_entries),
@@ -104,9 +111,9 @@ def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
     features = None
     if kept_features is not None:
         features = Features(kept_features.store, keys, ttl_s=settings.feature_ttl_s)
-        levels.append(kept_features.level(keys, features.tally))
+        levels.append(kept_features.level(keys))
     if transcripts is not None:
-        levels.append(transcripts.level(keys, tally))
+        levels.append(transcripts.level(keys))
     if (trouble := redis_trouble(settings)) is not None:
         _log.warning(trouble)
     return Caches(
@@ -116,8 +123,8 @@ def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
         features=features,
         levels=Levels(levels, purges),
         purges=purges,
+        kept_features=kept_features,
         transcripts=transcripts,
-        transcript_tally=tally,
     )
 
 

@@ -173,8 +173,7 @@ class ModelLoader:
             self._encoder_metrics = EncoderMetrics(self._registry or CollectorRegistry())
             caches = self._open_caches()
             self._encoder_metrics.cache_watched(caches.embeddings.stats)
-            if caches.features is not None:
-                self._encoder_metrics.features_watched(caches.features.tally.read)
+            self._encoder_metrics.levels_watched(caches.watched)
         return self._encoder_metrics
 
 

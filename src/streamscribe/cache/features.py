@@ -5,7 +5,6 @@ from contextlib import suppress
 import numpy as np
 
 from streamscribe.cache.blobs import pack, unpack
-from streamscribe.cache.tally import Tally
 from streamscribe.core.cachekey import CacheKey, CacheKeys
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.ids import TenantId
@@ -22,7 +21,6 @@ class Features:
     """
 
     def __init__(self, blobs: BlobStore, keys: CacheKeys, *, ttl_s: float) -> None:
-        self.tally = Tally()
         self._blobs = blobs
         self._keys = keys
         self._ttl_s = ttl_s
@@ -36,7 +34,6 @@ class Features:
         if blob is not None and rows is None:
             with suppress(CacheUnavailable):
                 self._blobs.remove(key)
-        self.tally.count(hit=rows is not None)
         return rows
 
     def put(self, tenant: TenantId | None, key: CacheKey, rows: EncoderInput) -> None:

@@ -6,8 +6,9 @@ from math import isfinite
 from typing import Protocol, TypeVar
 
 from streamscribe.cache.purges import Purges
+from streamscribe.cache.resting import Rest
 from streamscribe.cache.stage_output import StageOutputCache
-from streamscribe.cache.tally import Asked, Tally
+from streamscribe.cache.tally import Asked
 from streamscribe.core.cachekey import CacheKey, CacheKeys
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.ids import TenantId
@@ -19,12 +20,13 @@ Told = TypeVar("Told")
 
 @dataclass(frozen=True, slots=True)
 class LevelFacts:
-    """What a level holds in each of its tiers, for how long at most, and how often it was asked, where it counts."""
+    """What a level holds in each of its tiers, for how long at most, how often it was asked, and whether it rests."""
 
     level: str
     ttl_s: float | None
     tiers: Mapping[str, Usage]
     asked: Asked | None = None
+    rests: bool = False
 
     def told(self, *, figures: bool = True) -> rest_cache.Level:
         """The same as it is told, with figures or without."""
@@ -36,7 +38,7 @@ class LevelFacts:
             for name, usage in self.tiers.items()
         )
         hits, misses = (None, None) if self.asked is None else (self.asked.hits, self.asked.misses)
-        return rest_cache.Level(self.level, tiers, self.ttl_s, hits, misses)
+        return rest_cache.Level(self.level, tiers, self.ttl_s, hits, misses, self.rests or None)
 
 
 class Level(Protocol):
@@ -79,19 +81,21 @@ class BlobLevel:
         keys: CacheKeys,
         *,
         ttl_s: float,
-        tally: Tally | None = None,
+        rest: Rest | None = None,
     ) -> None:
         self.name = name
         self._store = store
         self._tiers = tiers
         self._keys = keys
         self._ttl_s = ttl_s
-        self._tally = tally
+        self._rest = rest
 
     def facts(self) -> LevelFacts:
         """What each tier holds."""
         usage = {name: tier.usage() for name, tier in self._tiers.items()}
-        return LevelFacts(self.name, self._ttl_s, usage, None if self._tally is None else self._tally.read())
+        if self._rest is None:
+            return LevelFacts(self.name, self._ttl_s, usage)
+        return LevelFacts(self.name, self._ttl_s, usage, self._rest.asked, self._rest.rests)
 
     def purge(self, tenant: TenantId | None) -> int:
         """Forgets all of a tenant, or of everyone, in all tiers."""
@@ -119,10 +123,11 @@ class EmbeddingLevel:
         self._cache = cache
 
     def facts(self) -> LevelFacts:
-        """What it holds; its look-ups are counted by the encoder service."""
+        """What it holds."""
         stats = self._cache.stats()
         ttl_s = self._cache.ttl_s if isfinite(self._cache.ttl_s) else None
-        return LevelFacts(self.name, ttl_s, {"memory": Usage(stats.entries, stats.size_bytes)})
+        tiers = {"memory": Usage(stats.entries, stats.size_bytes)}
+        return LevelFacts(self.name, ttl_s, tiers, self._cache.asked, self._cache.rests)
 
     def purge(self, tenant: TenantId | None) -> int:
         """Forgets all of a tenant, or of everyone."""

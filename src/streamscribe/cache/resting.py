@@ -1,11 +1,12 @@
 """Caches that rest where next to nothing is found in them: `core.cache_worth` with a lock and a clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import inf
 from threading import Lock
 
 from streamscribe.cache.stage_output import StageOutputCache
+from streamscribe.cache.tally import Asked, Tally
 from streamscribe.core.cache_worth import USUAL, CacheWorth, Turn, WorthPolicy
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.ids import TenantId
@@ -15,6 +16,8 @@ from streamscribe.ports import Blob, BlobStore, Usage, Verified
 
 class Rest:
     """Asked before each look-up, and told what came of it; safe to use from many threads.
+
+    What is looked up while the cache rests is not counted: it says nothing of what would have been found.
 
     `on_turn` hears when the cache goes to rest, is tried again, and stays; it is called in the thread that looked up,
     outside the lock.
@@ -29,6 +32,7 @@ class Rest:
     ) -> None:
         self._on_turn = on_turn
         self._worth = CacheWorth(policy)
+        self._tally = Tally()
         self._clock = clock
         self._lock = Lock()
 
@@ -40,9 +44,22 @@ class Rest:
         self._tell(turn)
         return resting
 
+    @property
+    def rests(self) -> bool:
+        """The same, for who only looks on: a rest that is over begins its trial at the next look-up."""
+        with self._lock:
+            return self._worth.resting
+
+    @property
+    def asked(self) -> Asked:
+        """The look-ups that were counted."""
+        return self._tally.read()
+
     def count(self, *, found: bool) -> None:
         """A look-up is over."""
         with self._lock:
+            if not self._worth.resting:
+                self._tally.count(hit=found)
             turn = self._worth.looked_up(self._clock(), found=found)
         self._tell(turn)
 
@@ -70,15 +87,25 @@ class RestingOutputs(StageOutputCache):
 
     def get(self, key: CacheKey) -> Embedding | None:
         """The value, which counts as used now; None while it rests."""
-        if self._rest.resting():
-            return None
-        value = super().get(key)
-        self._rest.count(found=value is not None)
-        return value
+        return None if self._rest.resting() else super().get(key)
 
-    def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding) -> bool:
+    def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding, namespace: Hashable = None) -> bool:
         """As of any such cache; False while it rests."""
-        return not self._rest.resting() and super().put(tenant, key, value)
+        return not self._rest.resting() and super().put(tenant, key, value, namespace)
+
+    def looked_up(self, *, found: bool) -> None:
+        """A request was looked up, and found or not: that decides on the rest."""
+        self._rest.count(found=found)
+
+    @property
+    def asked(self) -> Asked:
+        """The look-ups that were told, but for those while it rested."""
+        return self._rest.asked
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is left alone now."""
+        return self._rest.rests
 
     def _turned(self, turn: Turn) -> None:
         if turn is Turn.RESTS:
@@ -91,19 +118,20 @@ class RestingBlobs:
 
     def __init__(self, blobs: BlobStore, on_turn: Callable[[Turn], None], policy: WorthPolicy = USUAL) -> None:
         self._blobs = blobs
-        self._rest = Rest(on_turn, policy)
+        self.rest = Rest(on_turn, policy)
+        """What was found here, and whether it rests."""
 
     def get(self, key: CacheKey) -> Blob | None:
         """The blob, which counts as used now; None while it rests."""
-        if self._rest.resting():
+        if self.rest.resting():
             return None
         blob = self._blobs.get(key)
-        self._rest.count(found=blob is not None)
+        self.rest.count(found=blob is not None)
         return blob
 
     def put(self, owner: Owner, key: CacheKey, data: bytes, ttl_s: float) -> bool:
         """Keeps it; False while it rests."""
-        return not self._rest.resting() and self._blobs.put(owner, key, data, ttl_s)
+        return not self.rest.resting() and self._blobs.put(owner, key, data, ttl_s)
 
     def remove(self, key: CacheKey) -> bool:
         """Forgets one blob."""

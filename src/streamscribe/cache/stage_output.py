@@ -1,16 +1,14 @@
 """Keeps what a model's stage gave for an input, in this process' memory: encoder outputs, whole ones only."""
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from math import inf
 from threading import Lock
-from types import TracebackType
-from typing import Self
 
+from streamscribe.cache.tally import Asked, Tally
 from streamscribe.core.cachekey import CacheKey
 from streamscribe.core.ids import TenantId
 from streamscribe.core.integrity import ensure
@@ -28,6 +26,8 @@ class Eviction(StrEnum):
     PURGE = "purge"
     INVALID = "invalid"
     EXPIRED = "expired"
+    VERSION = "version"
+    """No version of a model that serves could ask for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +39,15 @@ class CacheStats:
     evictions: Mapping[Eviction, int]
 
 
-class Hold:
-    """A value in use: it keeps its place in the cache until `release`, or the end of a `with`."""
-
-    def __init__(self, value: Embedding, unpin: Callable[[], None]) -> None:
-        self.value = value
-        self._unpin: Callable[[], None] | None = unpin
-
-    def release(self) -> None:
-        """The value may be evicted; a second call changes nothing."""
-        unpin, self._unpin = self._unpin, None
-        if unpin is not None:
-            unpin()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
-
-
 class StageOutputCache:
     """At most so many values and bytes, and of one tenant at most its share of both; values used again go last.
 
     A value is kept for at most `ttl_s` after it was put; what has ended is let go of at the next call of any kind.
-    Safe to use from many threads. Values are frozen: arrays that cannot be written to. With no entries or bytes the
-    cache is off: nothing is copied or counted.
+    Safe to use from many threads. Values are frozen: arrays that cannot be written to; one that has left lives on with
+    whoever got it. With no entries or bytes the cache is off: nothing is copied or counted.
+
+    What a namespace (all that a value depends on besides its key's audio) has put is dropped when the last who entered
+    it has left.
     """
 
     def __init__(
@@ -87,7 +68,10 @@ class StageOutputCache:
         self._values: dict[CacheKey, Embedding] = {}
         self._ends: OrderedDict[CacheKey, float] = OrderedDict()
         """When each value ends, in the order in which they were put: all are kept for as long."""
+        self._namespace_of: dict[CacheKey, Hashable] = {}
+        self._entered: Counter[Hashable] = Counter()
         self._evictions = dict.fromkeys(Eviction, 0)
+        self._tally = Tally()
         self._lock = Lock()
 
     def get(self, key: CacheKey) -> Embedding | None:
@@ -96,31 +80,62 @@ class StageOutputCache:
             self._sweep()
             return self._values[key] if self._books.get(key) else None
 
-    def hold(self, key: CacheKey) -> Hold | None:
-        """The value as `get` gives it, kept in the cache until it is released; also a purge frees its bytes then."""
-        with self._lock:
-            self._sweep()
-            return Hold(self._values[key], partial(self._unpin, key)) if self._books.pin(key) else None
-
-    def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding) -> bool:
+    def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding, namespace: Hashable = None) -> bool:
         """Keeps a copy of the value, or itself where nobody can write to it.
 
-        False: it is not kept, being empty, larger than the tenant's share or the room that values in use leave, or
-        while the key's value is in use.
+        False: it is not kept, being empty, larger than the tenant's share, or of a namespace that all have left.
         """
         if not 0 < value.nbytes <= self._max_bytes:
             return False
         frozen = _frozen(value)
         with self._lock:
             self._sweep()
+            if namespace is not None and namespace not in self._entered:
+                return False
             evicted = self._books.put(key, frozen.nbytes, tenant)
             if evicted is None:
                 return False
             dropped = [self._forget(old) for old in (*evicted, key)]
             self._values[key] = frozen
             self._ends[key] = self._clock() + self.ttl_s
+            if namespace is not None:
+                self._namespace_of[key] = namespace
         del dropped  # memory is given back after the lock is
         return True
+
+    def enter(self, namespace: Hashable) -> None:
+        """Somebody asks for this namespace's values from now on, until as many `leave`."""
+        with self._lock:
+            self._entered[namespace] += 1
+
+    def leave(self, namespace: Hashable) -> None:
+        """One who entered asks no more. With the last one go the values."""
+        with self._lock:
+            self._entered[namespace] -= 1
+            if self._entered[namespace]:
+                return
+            del self._entered[namespace]
+            for key in [key for key, other in self._namespace_of.items() if other == namespace]:
+                self._drop(key, Eviction.VERSION)
+
+    def looked_up(self, *, found: bool) -> None:
+        """A request was looked up, and found or not: to be told once for each, however often it was looked for."""
+        self._tally.count(hit=found)
+
+    @property
+    def asked(self) -> Asked:
+        """The look-ups that were told."""
+        return self._tally.read()
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is left alone now because next to nothing was found."""
+        return False
+
+    def sweep(self) -> None:
+        """Lets go of what has ended."""
+        with self._lock:
+            self._sweep()
 
     def remove_if_same(self, key: CacheKey, observed: Embedding) -> bool:
         """Drops a value found to be invalid; False when another has taken its place since it was observed."""
@@ -131,7 +146,7 @@ class StageOutputCache:
             return True
 
     def purge(self, tenant: TenantId | None = None) -> int:
-        """Drops all values of a tenant, or of everyone; how many there were. What is in use is found no more."""
+        """Drops all values of a tenant, or of everyone; how many there were."""
         with self._lock:
             self._sweep()
             keys = self._books.keys() if tenant is None else self._books.of_owner(tenant)
@@ -140,7 +155,7 @@ class StageOutputCache:
             return len(keys)
 
     def stats(self) -> CacheStats:
-        """What it holds; bytes of values that were purged or have ended count while they are in use."""
+        """What it holds."""
         with self._lock:
             self._sweep()
             evictions = self._evictions | {
@@ -157,25 +172,24 @@ class StageOutputCache:
             ends = list(self._ends.values())
             ensure(ends == sorted(ends), "what was put first ends first")
             held_bytes = sum(value.nbytes for value in self._values.values())
-            ensure(held_bytes <= self._books.size_bytes, "bytes held <= bytes in the books")
+            ensure(held_bytes == self._books.size_bytes, "bytes held == bytes in the books")
+            ensure(self._namespace_of.keys() <= self._values.keys(), "what has a namespace is held")
+            ensure(set(self._namespace_of.values()) <= self._entered.keys(), "somebody may ask for what is held")
 
     def _drop(self, key: CacheKey, cause: Eviction) -> None:
-        self._books.condemn(key)
+        self._books.remove(key)
         self._forget(key)
         self._evictions[cause] += 1
 
     def _forget(self, key: CacheKey) -> Embedding | None:
         self._ends.pop(key, None)
+        self._namespace_of.pop(key, None)
         return self._values.pop(key, None)
 
     def _sweep(self) -> None:
         now = self._clock()
         while self._ends and self._ends[first := next(iter(self._ends))] <= now:
             self._drop(first, Eviction.EXPIRED)
-
-    def _unpin(self, key: CacheKey) -> None:
-        with self._lock:
-            self._books.unpin(key)
 
 
 def _frozen(value: Embedding) -> Embedding:

@@ -13,7 +13,6 @@ import msgspec
 from streamscribe import __version__
 from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.purges import Purges
-from streamscribe.cache.tally import Tally
 from streamscribe.core.cachekey import CacheKey, CacheKeys, Field
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.ids import TenantId
@@ -75,11 +74,9 @@ class Transcripts:
         fingerprints: Fingerprints,
         *,
         ttl_s: float,
-        tally: Tally,
         purges: Purges | None = None,
     ) -> None:
         self._purges = purges or Purges()
-        self._tally = tally
         self._blobs = blobs
         self._keys = keys
         self._fingerprints = fingerprints
@@ -91,9 +88,7 @@ class Transcripts:
             return Found()
         began = self._purges.begin()
         key = AnswerKey(self._key(request, sources), began)
-        said = self._read(key.cache_key)
-        self._tally.count(hit=said is not None)
-        return Found(key, said)
+        return Found(key, self._read(key.cache_key))
 
     def keep(self, tenant: TenantId | None, key: AnswerKey, said: Said) -> bool:
         """Keeps an answer under the key that `find` gave.

@@ -270,7 +270,8 @@ def _hits(level: "Level", first: bool) -> str:
     if not first or level.hits is None or level.misses is None:
         return ""
     asked = level.hits + level.misses
-    return f"{level.hits:,} of {asked:,}" + (f" ({level.hits / asked:.0%})" if asked else "")
+    share = f" ({level.hits / asked:.0%})" if asked else ""
+    return f"{level.hits:,} of {asked:,}{share}" + (", rests" if level.resting else "")
 
 
 def _tell_purged(purged: Any, as_json: bool) -> None:

@@ -44,8 +44,6 @@ class Lru(Generic[Key]):
     `protected_share` makes it survive a scan: so much of the cache is for keys that were used again after they were
     put, and these go last (segmented LRU: Karedla, Love and Wherry, 1994). `owner_share` is how much of the cache the
     keys of one owner may have: they make room for each other.
-
-    A pinned key is in use: it is never evicted and keeps its place in the bound until it is unpinned.
     """
 
     def __init__(
@@ -61,30 +59,28 @@ class Lru(Generic[Key]):
         self._order: _Order[Key] = _Order()
         self._of_owner: dict[Hashable, _Order[Key]] = {}
         self._owner_bytes: Counter[Hashable] = Counter()
-        self._pins: Counter[Key] = Counter()
-        self._condemned: set[Key] = set()
         self._size_bytes = self._protected_bytes = 0
         self.evicted_for_share = 0
         self.evicted_for_space = 0
 
     def __len__(self) -> int:
-        return len(self._entries) - len(self._condemned)
+        return len(self._entries)
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._entries and key not in self._condemned
+        return key in self._entries
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all keys held, and of those condemned that are still in use."""
+        """Bytes of all keys held."""
         return self._size_bytes
 
     def of_owner(self, owner: Hashable) -> list[Key]:
         """The owner's keys."""
-        return [key for key in self._of_owner.get(owner, ()) if key not in self._condemned]
+        return list(self._of_owner.get(owner, ()))
 
     def keys(self) -> list[Key]:
         """All keys held, in the order in which they would go."""
-        return [key for key in self._order if key not in self._condemned]
+        return list(self._order)
 
     def get(self, key: Key) -> bool:
         """Whether `key` is held; it counts as used now."""
@@ -96,11 +92,8 @@ class Lru(Generic[Key]):
     def put(self, key: Key, size_bytes: int, owner: Hashable = None) -> list[Key] | None:
         """Holds `key`, which was not held or has a new size; returns the keys evicted for it, oldest first.
 
-        None when there is no room even without all that is not pinned: nothing changes then. A pinned key keeps its
-        size: it cannot be put.
+        None when it is larger than the cache or the owner's share: nothing changes then.
         """
-        if key in self._pins:
-            return None
         for_share = self._victims_of(owner, key, size_bytes) if self._shared else []
         evicted = None if for_share is None else self._victims(key, size_bytes, for_share)
         if for_share is None or evicted is None:
@@ -119,27 +112,10 @@ class Lru(Generic[Key]):
             self._use(key)
         return evicted
 
-    def pin(self, key: Key) -> bool:
-        """Keeps a held key until as many `unpin`; False when it is not held. Counts as a use."""
-        if not self.get(key):
-            return False
-        self._pins[key] += 1
-        return True
-
-    def unpin(self, key: Key) -> None:
-        """Takes one pin back; raises AssertionError for a key without pins."""
-        ensure(key in self._pins, "an unpinned key was pinned")
-        self._pins[key] -= 1
-        if not self._pins[key]:
-            del self._pins[key]
-            if key in self._condemned:
-                self.remove(key)
-
     def remove(self, key: Key) -> bool:
-        """Forgets a key; False when it is not held or is pinned."""
-        if key not in self._entries or key in self._pins:
+        """Forgets a key; False when it is not held."""
+        if key not in self._entries:
             return False
-        self._condemned.discard(key)
         entry = self._entries.pop(key)
         self._size_bytes -= entry.size_bytes
         self._protected_bytes -= entry.size_bytes if key in self._order.protected else 0
@@ -150,16 +126,8 @@ class Lru(Generic[Key]):
             del self._of_owner[entry.owner], self._owner_bytes[entry.owner]
         return True
 
-    def condemn(self, key: Key) -> bool:
-        """Forgets a key though it may be pinned; its place in the bound is free at the last unpin. False: not held."""
-        if key not in self:
-            return False
-        if not self.remove(key):
-            self._condemned.add(key)
-        return True
-
     def check_integrity(self) -> None:
-        """Sizes sum up to `size_bytes`, as do the owners'; all bounds hold; what is pinned or condemned is held."""
+        """Sizes sum up to `size_bytes`, as do the owners'; all bounds hold."""
         sizes = {key: entry.size_bytes for key, entry in self._entries.items()}
         ensure(sum(sizes.values()) == self._size_bytes, "size_bytes == sum of sizes")
         ensure(self._size_bytes <= self._max_bytes, "size_bytes <= max_bytes")
@@ -176,9 +144,6 @@ class Lru(Generic[Key]):
             ensure(sum(sizes[key] for key in order) == self._owner_bytes[owner], "owner's bytes add up")
             ensure(self._owner_bytes[owner] <= self._max_owner_bytes, "owner's bytes <= its share")
             ensure(len(list(order)) <= self._max_owner_entries, "owner's entries <= its share")
-        ensure(self._pins.keys() <= self._entries.keys(), "pinned keys are held")
-        ensure(all(count > 0 for count in self._pins.values()), "pins are positive")
-        ensure(self._condemned <= self._pins.keys(), "condemned keys are pinned")
 
     def _move(self, key: Key, *, protect: bool) -> None:
         entry = self._entries[key]
@@ -215,12 +180,12 @@ class Lru(Generic[Key]):
         return None if more is None else [*gone, *more]
 
     def _oldest(self, order: _Order[Key], entries: int, size_bytes: int, but_for: set[Key]) -> list[Key] | None:
-        """The first of `order` that make so many entries and bytes free, `but_for` some and what is pinned."""
+        """The first of `order` that make so many entries and bytes free, `but_for` some."""
         victims: list[Key] = []
         for candidate in order:
             if entries <= 0 and size_bytes <= 0:
                 break
-            if candidate not in but_for and candidate not in self._pins:
+            if candidate not in but_for:
                 victims.append(candidate)
                 entries -= 1
                 size_bytes -= self._entries[candidate].size_bytes

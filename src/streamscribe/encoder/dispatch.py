@@ -125,6 +125,7 @@ class Dispatch:
     def _answer(self, callers: Sequence[Caller], embedding: Embedding) -> None:
         for caller in callers:
             spared = caller.lookup in (Lookup.HIT, Lookup.MERGED)
+            self._lookup.answered(caller)
             self._observer.looked_up(caller.lookup, self._cost_s(len(embedding)) if spared else 0.0)
             encoding = Encoding(embedding, caller.fingerprint, len(embedding), caller.lookup, caller.silent)
             with suppress(InvalidStateError):  # it was cancelled just now

@@ -45,6 +45,7 @@ class AudioLookup:
         self._features = features
         self._purges = purges
         self._observer = observer
+        self._opened = False
         longest = noise(encoder.max_samples)
         self._size_per_s = encoder.features(longest).size / len(longest) * SAMPLE_RATE
 
@@ -102,8 +103,26 @@ class AudioLookup:
     def keep(self, caller: Caller, embedding: Embedding) -> None:
         """Keeps what was encoded for the caller, unless its tenant's things were purged since it came."""
         if self._cache is not None and caller.key is not None:
-            put = partial(self._cache.put, caller.tenant, caller.key, embedding)
+            put = partial(self._cache.put, caller.tenant, caller.key, embedding, self._identity)
             self._purges.keep(caller.tenant, caller.began, put)
+
+    def answered(self, caller: Caller) -> None:
+        """The caller has its answer: what the cache was to it is counted, once. What was merged it neither had nor
+        missed: that is spared without a cache too."""
+        if self._cache is not None and caller.lookup in (Lookup.HIT, Lookup.MISS, Lookup.INVALID):
+            self._cache.looked_up(found=caller.lookup is Lookup.HIT)
+
+    def open(self) -> None:
+        """This encoder's embeddings may be kept from now on."""
+        if self._cache is not None and not self._opened:
+            self._cache.enter(self._identity)
+        self._opened = True
+
+    def close(self) -> None:
+        """Nobody asks for them here any more; they go, unless another service has the same encoder."""
+        if self._cache is not None and self._opened:
+            self._cache.leave(self._identity)
+        self._opened = False
 
     def rows(self, caller: Caller) -> int:
         """How many rows the caller's embedding must have: the model's own rule."""

@@ -76,7 +76,7 @@ class EncoderService:
             _log.warning("batches are not encoded as single segments are: batching is off", difference=difference)
             policy = replace(policy, max_batch_size=1)
         self._purges = purges or Purges()
-        lookup = AudioLookup(
+        self._lookup = AudioLookup(
             encoder,
             weights=weights,
             fingerprints=fingerprints,
@@ -107,7 +107,7 @@ class EncoderService:
         )
         """The thread that owns the encoder."""
         self._dispatch = Dispatch(
-            encoder, self._flights, lookup, self.replica, cost_s=self._metered.cost_s, observer=observer
+            encoder, self._flights, self._lookup, self.replica, cost_s=self._metered.cost_s, observer=observer
         )
 
     def submit(
@@ -201,6 +201,7 @@ class EncoderService:
 
     def start(self) -> None:
         """Starts the threads and returns; requests submitted during the warm-up wait for its end."""
+        self._lookup.open()
         self._front.start()
         self.replica.start()
 
@@ -223,6 +224,7 @@ class EncoderService:
         self._front.close()
         self.replica.close()
         self._fail(list(self._callers.values()))  # who came in between
+        self._lookup.close()
 
     def check_integrity(self) -> None:
         """The ledger of flights."""

@@ -6,11 +6,13 @@ from enum import StrEnum
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from streamscribe.core.cache_worth import USUAL
 from streamscribe.wire.rest_cache import CacheState, Level
 
-ENOUGH = 1000
-"""Fewer look-ups say nothing: a cache that has just begun is empty."""
-LEAST_REUSE = 0.01
+ENOUGH = USUAL.window * USUAL.patience
+"""Fewer look-ups say nothing, here as for a cache that would rest: one that has just begun is empty."""
+LEAST_REUSE = USUAL.high
+"""What lets a cache stay that was tried again."""
 GIB = 2**30
 
 _LOOKUPS = "streamscribe_encoder_lookups_total"
@@ -30,6 +32,8 @@ class Advice(StrEnum):
     SWITCH_OFF = "switch off"
     WAIT = "wait"
     """Too little was looked up to say."""
+    RESTS = "rests"
+    """It has switched itself off for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class LevelCounts:
     saved_s: float
     memory_bytes: int
     disk_bytes: int
+    resting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def returns(levels: Sequence[LevelCounts]) -> list[LevelReturn]:
 def read_counts(state: CacheState, exposition: str) -> list[LevelCounts]:
     """The levels of a server by what it answers on `/v1/cache` and `/metrics`; none where it tells no figures."""
     seen = _Seen(exposition)
-    return [_counts(level, seen) for level in state.levels if level.level == "embeddings" or level.hits is not None]
+    return [_counts(level, seen) for level in state.levels if level.hits is not None]
 
 
 class _Seen:
@@ -89,10 +94,7 @@ class _Seen:
 def _counts(level: Level, seen: _Seen) -> LevelCounts:
     match level.level:
         case "embeddings":
-            hits, merged = int(seen.of(_LOOKUPS, "hit")), int(seen.of(_LOOKUPS, "merged"))
-            others = int(seen.of(_LOOKUPS, "miss") + seen.of(_LOOKUPS, "invalid"))
-            each_s = seen.mean(seen.of(_SAVED), hits + merged)
-            return _told(level, hits + merged + others, hits, each_s)
+            each_s = seen.mean(seen.of(_SAVED), seen.of(_LOOKUPS, "hit") + seen.of(_LOOKUPS, "merged"))
         case "features":
             each_s = seen.mean(seen.of(f"{_FEATURE_SECONDS}_sum"), seen.of(f"{_FEATURE_SECONDS}_count"))
         case _:
@@ -105,13 +107,12 @@ def _counts(level: Level, seen: _Seen) -> LevelCounts:
 def _told(level: Level, looked_up: int, found: int, each_s: float) -> LevelCounts:
     in_memory = sum(tier.bytes or 0 for tier in level.tiers if tier.tier == _MEMORY)
     beyond = sum(tier.bytes or 0 for tier in level.tiers if tier.tier != _MEMORY)
-    return LevelCounts(level.level, looked_up, found, found * each_s, in_memory, beyond)
+    return LevelCounts(level.level, looked_up, found, found * each_s, in_memory, beyond, bool(level.resting))
 
 
 def _return(counts: LevelCounts) -> LevelReturn:
     reuse = counts.found / counts.looked_up if counts.looked_up else 0.0
     size_bytes = counts.memory_bytes + counts.disk_bytes
-    worth = Advice.KEEP if reuse >= LEAST_REUSE else Advice.SWITCH_OFF
     return LevelReturn(
         level=counts.level,
         reuse=reuse,
@@ -119,5 +120,13 @@ def _return(counts: LevelCounts) -> LevelReturn:
         memory_bytes=counts.memory_bytes,
         disk_bytes=counts.disk_bytes,
         saved_s_per_gib=counts.saved_s / (size_bytes / GIB) if size_bytes else None,
-        advice=worth if counts.looked_up >= ENOUGH else Advice.WAIT,
+        advice=_advice(counts, reuse),
     )
+
+
+def _advice(counts: LevelCounts, reuse: float) -> Advice:
+    if counts.resting:
+        return Advice.RESTS
+    if counts.looked_up < ENOUGH:
+        return Advice.WAIT
+    return Advice.KEEP if reuse >= LEAST_REUSE else Advice.SWITCH_OFF

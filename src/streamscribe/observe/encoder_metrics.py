@@ -13,6 +13,7 @@ _SHARE = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 _WAIT_MS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10_000)
 _PER_AUDIO_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3)
 _HIT, _MERGED, _BYPASS = "hit", "merged", "bypass"
+_FEATURES = "features"
 
 
 class EncodedStepFacts(Protocol):
@@ -70,6 +71,20 @@ class CacheFacts(Protocol):
     @property
     def evictions(self) -> Mapping[Any, int]:
         """What has left, by cause (a string of an enumeration)."""
+        ...
+
+
+class LevelFacts(Protocol):
+    """What is told of a level: `cache.stage_output.StageOutputCache`, `cache.resting.Rest`."""
+
+    @property
+    def asked(self) -> "AskedFacts":
+        """Its look-ups."""
+        ...
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is left alone for a while."""
         ...
 
 
@@ -179,9 +194,9 @@ class EncoderMetrics:
         """The cache of embeddings, which is asked at each rendering."""
         self._registry.register(_CacheCollector(stats))
 
-    def features_watched(self, asked: Callable[[], AskedFacts]) -> None:
-        """The cache of features, which is asked at each rendering."""
-        self._registry.register(_FeatureCollector(asked))
+    def levels_watched(self, levels: Mapping[str, LevelFacts]) -> None:
+        """All levels by name, which are asked at each rendering."""
+        self._registry.register(_LevelCollector(levels))
 
 
 class _CacheCollector(Collector):
@@ -205,18 +220,26 @@ class _CacheCollector(Collector):
         ]
 
 
-class _FeatureCollector(Collector):
-    """How often features were looked up until one moment."""
+class _LevelCollector(Collector):
+    """Which levels rest, and how often features were looked up until one moment."""
 
-    def __init__(self, asked: Callable[[], AskedFacts]) -> None:
-        self._asked = asked
+    def __init__(self, levels: Mapping[str, LevelFacts]) -> None:
+        self._levels = levels
 
     def collect(self) -> list[Metric]:
-        """The family, filled now."""
-        asked = self._asked()
+        """The families, filled now."""
+        resting = GaugeMetricFamily(
+            "streamscribe_cache_resting",
+            "1 while a level is neither asked nor filled, as next to nothing was found there.",
+            labels=["level"],
+        )
+        for name, level in self._levels.items():
+            resting.add_metric([name], level.rests)
         lookups = CounterMetricFamily(
             "streamscribe_encoder_feature_lookups", "Segments looked up among the features kept.", labels=["result"]
         )
-        lookups.add_metric(["hit"], asked.hits)
-        lookups.add_metric(["miss"], asked.misses)
-        return [lookups]
+        if (features := self._levels.get(_FEATURES)) is not None:
+            asked = features.asked
+            lookups.add_metric(["hit"], asked.hits)
+            lookups.add_metric(["miss"], asked.misses)
+        return [resting, lookups]

@@ -16,13 +16,17 @@ class Tier(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Level(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One kind of what is kept; `ttl_s` is how long at most, absent where only room bounds it."""
+    """One kind of what is kept; `ttl_s` is how long at most, absent where only room bounds it.
+
+    `resting`: it is neither asked nor filled for a while, as next to nothing was found there.
+    """
 
     level: str
     tiers: tuple[Tier, ...]
     ttl_s: float | None = None
     hits: int | None = None
     misses: int | None = None
+    resting: bool | None = None
 
 
 class CacheState(msgspec.Struct, frozen=True):

@@ -57,7 +57,11 @@ class FleetDesk:
         workers = [worker for _, worker in self._supervisor.workers]
         asked = (worker.ask(what, tenant=tenant, timeout_s=PURGE_TIMEOUT_S) for worker in workers)
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        if not workers or any(isinstance(answer, BaseException) for answer in answers):
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in failed:
+            if not isinstance(error, StreamScribeError):
+                raise error
+        if failed or not workers:
             raise CacheUnavailable
         return [answer for answer in answers if isinstance(answer, msgspec.Raw)]
 
@@ -79,7 +83,12 @@ def _level(same: Sequence[Level], *, figures: bool) -> Level:
     if not figures:
         return Level(first.level, tuple(Tier(tier.tier) for tier in tiers), first.ttl_s)
     return Level(
-        first.level, tiers, first.ttl_s, _sum(level.hits for level in same), _sum(level.misses for level in same)
+        first.level,
+        tiers,
+        first.ttl_s,
+        _sum(level.hits for level in same),
+        _sum(level.misses for level in same),
+        any(level.resting for level in same) or None,
     )
 
 
