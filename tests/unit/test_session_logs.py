@@ -102,6 +102,10 @@ def test_an_empty_final_takes_back_what_was_shown_and_is_not_told_where_nothing_
     second = log.add(result(5, segment=1, final=True, pass_=2))
     assert second is not None
     assert second.version == 3
+    assert not log.add(result(6, segment=2, final=True, text=""))
+    assert not log.add(result(7, segment=2, final=True, pass_=2, text=""))
+    assert log.add(result(8, segment=3, final=True))
+    assert log.add(result(9, segment=3, final=True, pass_=2, text=""))
     log.check_integrity()
 
 

@@ -140,10 +140,11 @@ def test_of_a_closed_or_unknown_segment_nothing_is_told(segment_id: int) -> None
     segment.transcript.check_integrity()
 
 
-def test_a_segment_in_which_nobody_spoke_leaves_no_trace() -> None:
+def test_a_segment_in_which_nobody_spoke_gets_an_empty_final() -> None:
     segment = Segment()
-    assert segment.transcript.drop(segment.id, 2, sequence=0) is None
-    assert segment.transcript.version == 0
+    result = segment.transcript.drop(segment.id, 2, sequence=0)
+    assert result is not None
+    assert (result.is_final, result.text, result.pass_) == (True, "", 2)
     assert segment.transcript.open_segments == 0
 
 
@@ -167,19 +168,22 @@ def test_a_second_pass_that_hears_nobody_takes_the_first_back() -> None:
 
 def test_a_first_pass_that_hears_nobody_leaves_the_segment_to_the_second() -> None:
     segment = Segment()
-    assert segment.transcript.drop(segment.id, 1, sequence=0) is None
+    nothing = segment.transcript.drop(segment.id, 1, sequence=0)
+    assert nothing is not None
+    assert (nothing.text, nothing.pass_) == ("", 1)
     final = segment.concludes("Hello!", pass_=2)
     assert final is not None
-    assert final.version == 1
+    assert final.version == 2
 
 
-def test_a_first_pass_that_ends_with_nothing_takes_its_partials_back_once() -> None:
+def test_a_first_pass_that_ends_with_nothing_takes_its_partials_back() -> None:
     segment = Segment()
     segment.hears("uh")
     result = segment.transcript.drop(segment.id, 1, sequence=0)
     assert result is not None
     assert (result.is_final, result.text, result.pass_) == (True, "", 1)
-    assert segment.transcript.drop(segment.id, 2, sequence=0) is None
+    assert segment.transcript.drop(segment.id, 1, sequence=0) is None
+    assert segment.transcript.drop(segment.id, 2, sequence=0) is not None
     assert segment.transcript.open_segments == 0
 
 
@@ -243,13 +247,10 @@ def test_a_text_goes_on_from_the_stable_prefix(stable_prefix: str, text: str, wh
     assert continue_from(stable_prefix, text) == whole
 
 
-def test_of_a_segment_that_was_opened_before_something_may_have_been_shown_and_is_taken_back() -> None:
-    transcript = Transcript(last_pass=1, next_id=7)
+def test_a_segment_that_another_worker_opened_keeps_its_id_and_ids_count_on() -> None:
+    transcript = Transcript(next_id=7)
     assert transcript.open_segment(0, 0, again=4) == 4
     assert transcript.open_segment(1, 0) == 7
     assert transcript.open_segment(0, 900) == 8
-    taken_back = transcript.drop(4, 1, sequence=0)
-    assert taken_back is not None
-    assert (taken_back.is_final, taken_back.text) == (True, "")
-    assert transcript.drop(7, 1, sequence=0) is None
+    assert transcript.next_id == 9
     transcript.check_integrity()

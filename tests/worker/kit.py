@@ -31,6 +31,7 @@ from streamscribe.core.records import (
     SessionOpened,
     WorkerEvent,
 )
+from streamscribe.core.result_log import ResultLog
 from streamscribe.core.results import Result
 from streamscribe.core.rules import NO_POLICY, TextPolicy
 from streamscribe.core.tokens import Mark, Token
@@ -319,7 +320,10 @@ class Rig:
         return self.finals(name)
 
     def results(self, name: str) -> list[Result]:
-        return [event.result for event in self.events[name] if isinstance(event, Recognised)]
+        """As a client is told them."""
+        log = ResultLog(2**30)
+        told = [log.add(event.result) for event in self.events[name] if isinstance(event, Recognised)]
+        return [result for result in told if result is not None]
 
     def finals(self, name: str) -> list[Result]:
         return [result for result in self.results(name) if result.is_final]

@@ -146,8 +146,6 @@ class Life:
         self.settled = 0
         self.handler: RecordHandler | None = None
         self.checkpoints: list[Checkpoint] = []
-        self.kept: list[tuple[int, int]] = []
-        """After each record how many had come, and how many of them lie behind the newest checkpoint."""
         self._view = view
         self._left = events
         self._changed = asyncio.Event()
@@ -161,13 +159,8 @@ class Life:
         self.handler = handler
         self._changed.set()
 
-    @property
-    def most_kept(self) -> int:
-        return max(kept for _, kept in self.kept)
-
     def settle(self, session_id: SessionId, size_bytes: int) -> None:
         self.settled += 1
-        self.kept.append((self.settled, self.settled - (self.checkpoint.index if self.checkpoint else 0)))
         self._changed.set()
 
     def emit(self, event: Emitted) -> None:
@@ -195,12 +188,12 @@ async def live(
     ahead: int,
     events: int | None = None,
     last: int | None = None,
-    settings: WorkerSettings | None = None,
+    keep: int | None = None,
 ) -> Life:
     """One worker's life: `ahead` records are given before the first is settled; it dies after so many `events`, when it
-    has settled record `last`, or when the session is over."""
+    has settled record `last`, or when the session is over. While so many are to `keep`, no more are given."""
     life = Life(view, checkpoint, events)
-    worker = Worker(life, models, TEXT, settings or WorkerSettings(), Recorder())
+    worker = Worker(life, models, TEXT, WorkerSettings(), Recorder())
     running = asyncio.ensure_future(worker.run())
     opened = records[0]
     assert isinstance(opened, SessionOpened)
@@ -209,10 +202,13 @@ async def live(
     while life.handler is None:
         await life.change()
     while not life.dead and view.ended is None and (last is None or life.settled < len(wanted)):
-        while given < min(len(wanted), life.settled + ahead):
+        behind = first if life.checkpoint is None else life.checkpoint.index
+        most = len(wanted) if keep is None else behind + keep - first + 1
+        while given < min(len(wanted), life.settled + ahead, most):
             life.handler(wanted[given])
             given += 1
-        worker.check_integrity()
+        if life.settled == given:  # between two records all ledgers are in order
+            worker.check_integrity()
         await life.change()
     await life.close()
     running.cancel()

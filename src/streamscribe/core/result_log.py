@@ -31,7 +31,8 @@ class ResultLog:
 
     Where one worker takes a session over from another, much is told again: each final is taken once a segment and pass,
     and a partial if it is of more audio than the one before it, whose stable text it keeps. The log gives what it takes
-    the session's next version, so that versions grow whoever tells.
+    the session's next version, so that versions grow whoever tells. An empty final takes back a text that stands; where
+    none does it is not told.
 
     Finals are kept, with what the rules found in them, up to `max_bytes`, the oldest are dropped first; of partials
     only the newest of each segment that has no final yet, as a client overwrites them anyway.
@@ -47,6 +48,7 @@ class ResultLog:
         self._last_version = 0
         self._dropped_version = 0
         self._final_pass: dict[int, int] = {}
+        self._told: set[int] = set()
         self._closed_up_to = -1
 
     @property
@@ -62,18 +64,18 @@ class ResultLog:
         shown = self._partials.get(result.segment_id)
         if not self._may_follow(result) or (not result.is_final and shown and not _is_newer(result, shown)):
             return None
-        if result.is_final and not result.text and shown is None and result.segment_id not in self._final_pass:
-            self._conclude(result)  # it would take back what was never shown
+        if result.is_final and not result.text and not self._stands(result.segment_id):
+            self._conclude(result)  # there is nothing to take back
             return None
         if not result.is_final and shown:
             result = _continued(result, shown)
         self._last_version += 1
         result = replace(result, version=self._last_version)
-        self._partials.pop(result.segment_id, None)
         if result.is_final:
             self._conclude(result)
             self._keep(result, hits)
         else:
+            self._partials.pop(result.segment_id, None)
             self._partials[result.segment_id] = result
             if len(self._partials) > _KEPT_PARTIALS:
                 del self._partials[next(iter(self._partials))]
@@ -92,11 +94,19 @@ class ResultLog:
             return result.is_final and result.pass_ > self._final_pass[result.segment_id]
         return result.segment_id > self._closed_up_to
 
+    def _stands(self, segment_id: int) -> bool:
+        """Whether the client has a text of the segment."""
+        shown = self._partials.get(segment_id)
+        return segment_id in self._told or (shown is not None and bool(shown.text))
+
     def _conclude(self, result: Result) -> None:
+        self._partials.pop(result.segment_id, None)
         self._final_pass[result.segment_id] = result.pass_
+        (self._told.add if result.text else self._told.discard)(result.segment_id)
         if len(self._final_pass) > _REMEMBERED_FINALS:
             oldest = next(iter(self._final_pass))
             del self._final_pass[oldest]
+            self._told.discard(oldest)
             self._closed_up_to = max(self._closed_up_to, oldest)
 
     def _keep(self, result: Result, hits: RulesHit | None) -> None:
@@ -129,6 +139,7 @@ class ResultLog:
         ensure(self._hits.keys() <= set(versions), "hits are kept with their finals")
         ensure(all(self._dropped_version < v <= self._last_version for v in versions), "dropped < kept <= last")
         ensure(len(self._final_pass) <= _REMEMBERED_FINALS, "remembered finals are bounded")
+        ensure(self._told <= self._final_pass.keys(), "texts that stand are of finals")
         ensure(len(self._partials) <= _KEPT_PARTIALS, "kept partials are bounded")
         ensure(self._partials.keys().isdisjoint(self._final_pass), "no partial is kept beside its final")
 

@@ -20,7 +20,6 @@ class _Segment:
     text: str = ""
     stable: str = ""
     final_pass: int = 0
-    shown: bool = False
 
 
 class Transcript:
@@ -56,11 +55,11 @@ class Transcript:
         return self._next_id
 
     def open_segment(self, channel: int, start_ms: int, again: int | None = None) -> int:
-        """The id of a new segment, or `again` of one that was opened before: something of that may have been shown."""
+        """The id of a new segment, or `again` of one that another worker opened before."""
         segment_id = self._next_id if again is None else again
         self._next_id = max(self._next_id, segment_id + 1)
         self._opened += 1
-        self._segments[segment_id] = _Segment(channel, start_ms, start_ms, shown=again is not None)
+        self._segments[segment_id] = _Segment(channel, start_ms, start_ms)
         return segment_id
 
     def partial(
@@ -90,7 +89,6 @@ class Transcript:
         if text == segment.text and stable == segment.stable:
             return None
         segment.text, segment.stable = text, stable
-        segment.shown |= bool(text)
         segment.end_ms = max(segment.end_ms, end_ms)
         if text != heard:  # its words would tell another text
             words = ()
@@ -126,7 +124,6 @@ class Transcript:
         segment.text = segment.stable = text
         segment.end_ms = max(segment.start_ms, end_ms)
         segment.final_pass = pass_
-        segment.shown |= bool(text)
         if pass_ >= self._last_pass:
             self.close_segment(segment_id)
         return self._tell(
@@ -143,18 +140,9 @@ class Transcript:
         )
 
     def drop(self, segment_id: int, pass_: int, *, sequence: int) -> Result | None:
-        """A pass in which nobody spoke: an empty final takes back what was shown, if anything was.
-
-        The last pass closes the segment, whether there was anything to take back or not.
-        """
+        """A pass in which nobody spoke: an empty final, which takes back what this or another worker has told."""
         segment = self._segments.get(segment_id)
-        if segment is None:
-            return None
-        if segment.text or (segment.shown and not segment.final_pass):
-            return self.final(segment_id, pass_, "", segment.end_ms, sequence=sequence)
-        if pass_ >= self._last_pass:
-            self.close_segment(segment_id)
-        return None
+        return None if segment is None else self.final(segment_id, pass_, "", segment.end_ms, sequence=sequence)
 
     def close_segment(self, segment_id: int) -> None:
         """Forgets a segment: nothing more will be told of it."""
