@@ -179,6 +179,17 @@ async def test_a_record_that_no_broker_took_in_time_fails_its_session(broker: Br
             await rig.gateway.publish(record)
 
 
+async def test_a_gateway_that_ends_while_brokers_are_away_leaves_no_publisher_waiting(broker: Broker) -> None:
+    async with kafka_rig(broker, 5) as rig:
+        await rig.gateway.publish(opened("a"))
+        with broker.frozen():
+            waiting = asyncio.ensure_future(rig.gateway.publish(chunk("a", 1, CHUNK)))
+            await asyncio.sleep(0)
+            await rig.gateway.close()
+            with pytest.raises(BusUnavailable):
+                await waiting
+
+
 async def test_a_record_larger_than_the_log_takes_fails_its_session_alone(rig: KafkaRig) -> None:
     await rig.gateway.publish(opened("a"))
     with pytest.raises(TooLarge):

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,10 @@ NAMES = [f"s{number}" for number in range(6)]
 CHUNKS = 16
 
 
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    """Of a Redis of its own: no session of another test is known there."""
+    with redis_server(tmp_path) as url:
         yield url
 
 

@@ -97,10 +97,15 @@ class Leases:
                 await asyncio.gather(*(one(session) for session in sessions))
 
     async def _claimed_again(self, session: Owned) -> bool:
+        """False where another has the session; of one that is over meanwhile nothing is left behind."""
+        if session.over:
+            return True
         try:
             session.hold(await self._store.claim(session.session_id, self._owner))
         except LeaseLost:
             return False
         except StoreUnavailable:
-            pass
+            return True
+        if session.over:
+            await (self.forget(session) if session.ended else self.release([session]))
         return True

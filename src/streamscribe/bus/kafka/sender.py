@@ -87,12 +87,13 @@ class Sender:
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
 
     async def close(self) -> None:
-        """Waits a few seconds for what was sent; after that nothing is told any more."""
+        """Waits a few seconds for what was sent; what no broker took until then fails."""
         await asyncio.to_thread(self._producer.flush, _FLUSH_S)
-        self._drain()
+        await asyncio.to_thread(self._producer.purge)
+        await asyncio.to_thread(self._producer.flush, _FLUSH_S)
         self._stopping = True
         await asyncio.to_thread(self._thread.join)
-        await asyncio.to_thread(self._producer.purge)
+        self._drain()
 
     def _poll(self) -> None:
         while not self._stopping:
