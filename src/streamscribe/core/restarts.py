@@ -2,7 +2,7 @@
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
-LONG_LIFE_S = 10.0
+LONG_LIFE_S = 5.0
 """Who was ready for so long was well: the next start is soon again."""
 
 

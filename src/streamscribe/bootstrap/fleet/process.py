@@ -13,6 +13,7 @@ import msgspec
 
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
+from streamscribe.core.ids import TenantId
 from streamscribe.wire import worker_control as control
 
 COMMAND = (sys.executable, "-P", "-m", "streamscribe.bootstrap.worker_process")
@@ -62,14 +63,15 @@ class WorkerProcess:
         return self._process.pid
 
     async def ask(
-        self, what: What, *, tenant: str | None = None, settings: dict[str, Any] | None = None, timeout_s: float
+        self, what: What, *, tenant: TenantId | None = None, settings: dict[str, Any] | None = None, timeout_s: float
     ) -> msgspec.Raw:
         """Its answer, as JSON. Raises the error that it met, ModelUnavailable when it is gone or slow."""
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         number = next(self._ids)
         self._asked[number] = answer
         try:
-            self.link.send(Kind.CONTROL, control.encode(control.Ask(number, what, tenant, settings)))
+            name = None if tenant is None else str(tenant)
+            self.link.send(Kind.CONTROL, control.encode(control.Ask(number, what, name, settings)))
             done, _ = await asyncio.wait(
                 (answer, self.link.closed), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
@@ -112,7 +114,7 @@ class WorkerProcess:
         if answer is None or answer.done():
             return
         if said.problem is None:
-            answer.set_result(said.value)
+            answer.set_result(said.value.copy())  # it is a view of the link's buffer
         else:
             answer.set_exception(said.problem.error())
 
