@@ -9,6 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import Overloaded
+from streamscribe.core.fair_share import Share, cost_s
+
+TENANTS = {"ann": Share("acme"), "bob": Share("other", 3), None: Share()}
 
 
 class Plain:
@@ -18,6 +21,22 @@ class Plain:
         self.policy = policy
         self.waiting: list[Waiting] = []
         self.limits = defaultdict(lambda: policy.max_batch_size)
+        self.virtual = 0.0
+        self.finish = {}
+
+    def start(self, lane):
+        return max(self.virtual, self.finish.get(lane[0].share.tenant, 0.0))
+
+    def level(self, lane):
+        return min(i.priority for i in lane)
+
+    def charge(self, *lanes):
+        share = lanes[0][0].share
+        cost = sum(cost_s(lane[0].audio_s) for lane in lanes)
+        self.finish[share.tenant] = self.start(lanes[0]) + cost / share.weight
+
+    def idle(self):
+        self.virtual, self.finish = 0.0, {}
 
     def lanes(self) -> list[list[Waiting]]:
         """The requests of each stream in order of arrival, most urgent stream first."""
@@ -53,17 +72,41 @@ class Plain:
         due = [(g, lanes) for g, lanes in self.groups().items() if self.due(g, lanes, population) <= now]
         if not due:
             return []
-        group, (first, *others) = min(due, key=lambda pair: self.rank(pair[1][0]))
-        near = [x for x in others if self.rank(x)[0] <= self.rank(first)[0] + self.policy.aging_s]
-        if self.policy.max_batch_s < inf:
-            near.sort(key=lambda lane: (min(i.priority for i in lane), abs(lane[0].audio_s - first[0].audio_s)))
-        else:
-            near = others
+        every = [lane for _, lanes in due for lane in lanes]
+        level, urgent_rank = min((self.level(lane), self.rank(lane)) for lane in every)
+
+        def aged(lane):
+            return level if self.rank(lane) < urgent_rank else self.level(lane)
+
+        first = min(every, key=lambda lane: (aged(lane), self.start(lane), self.rank(lane)))
+        group = first[0].group
+        others = [lane for lane in self.groups()[group] if lane is not first and lane != first]
+        self.virtual = self.start(first)
         chosen = [first]
-        for lane in near:
+        by_length = self.policy.max_batch_s < inf
+        if by_length:
+            others = [x for x in others if self.rank(x)[0] <= self.rank(first)[0] + self.policy.aging_s]
+        one_tenant = not by_length and len({lane[0].share.tenant for lane in [first, *others]}) == 1
+        if not one_tenant:
+            self.charge(first)
+
+        def turn(lane):
+            if one_tenant:
+                return self.rank(lane)
+            if by_length:
+                return self.level(lane), self.start(lane), abs(lane[0].audio_s - first[0].audio_s), self.rank(lane)
+            return aged(lane), self.start(lane), self.rank(lane)
+
+        while others and len(chosen) < self.limits[group]:
+            lane = min(others, key=turn)
+            others.remove(lane)
             longest_s = max(one[0].audio_s for one in [*chosen, lane])
-            if len(chosen) < self.limits[group] and longest_s * (len(chosen) + 1) <= self.policy.max_batch_s:
+            if longest_s * (len(chosen) + 1) <= self.policy.max_batch_s:
                 chosen.append(lane)
+                if not one_tenant:
+                    self.charge(lane)
+        if one_tenant:
+            self.charge(*chosen)
         batch = [lane[0] for lane in sorted(chosen, key=self.rank)]
         self.waiting = [item for item in self.waiting if item not in batch]
         return batch
@@ -71,9 +114,13 @@ class Plain:
 
 class BatchingMachine(RuleBasedStateMachine):
     @initialize(
-        max_batch_s=st.sampled_from([inf, 10.0]), wait_ms=st.sampled_from([0, 1000]), aging_s=st.sampled_from([0, 5])
+        max_batch_s=st.sampled_from([inf, 10.0]),
+        wait_ms=st.sampled_from([0, 1000]),
+        aging_s=st.sampled_from([0, 5]),
+        shared=st.booleans(),
     )
-    def a_policy(self, max_batch_s, wait_ms, aging_s):
+    def a_policy(self, max_batch_s, wait_ms, aging_s, shared):
+        self.shared = shared
         self.policy = BatchPolicy(3, max_batch_s, wait_ms, max_waiting_s=20, max_inflight=12, aging_s=aging_s)
         self.batcher, self.plain = Batcher(self.policy), Plain(self.policy)
         self.running: list[tuple[Waiting, ...]] = []
@@ -97,7 +144,8 @@ class BatchingMachine(RuleBasedStateMachine):
     )
     def law_7_a_request_waits_or_is_refused_by_the_bound(self, priority, audio_s, group, exclusive, waited_s):
         since = None if waited_s is None else self.now - waited_s
-        item = Waiting(self.next_id, priority, audio_s, self.now, group, exclusive, since)
+        share = TENANTS[exclusive] if self.shared else Share()
+        item = Waiting(self.next_id, priority, audio_s, self.now, group, exclusive, since, share)
         self.next_id += 1
         share = 0.5 if priority >= Priority.BULK else 1.0
         waiting_s = sum(other.audio_s for other in self.waiting)
@@ -149,7 +197,7 @@ class BatchingMachine(RuleBasedStateMachine):
             hurried = [i for i in before if i == taken or (i.exclusive and i.exclusive == taken.exclusive)]
             latest, _ = self.plain.rank(hurried)
             for other in self.waiting:
-                if other.exclusive is None and other.group == taken.group:
+                if other.exclusive is None and other.group == taken.group and other.share == taken.share:
                     mine = self.plain.since(other) + other.priority * self.policy.aging_s
                     assert mine >= latest - self.policy.aging_s
 
@@ -162,6 +210,8 @@ class BatchingMachine(RuleBasedStateMachine):
             self.batcher.shrink(group, len(batch))
             limits[group] = min(limits[group], max(1, len(batch) // 2))
         self.batcher.finish(batch)
+        if not self.inflight:
+            self.plain.idle()
 
     @precondition(lambda self: self.next_id > 20)
     @rule()

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.models.fake.streaming import FakeStreamingRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
 from streamscribe.models.pool import FirstPass, Models, Recognition
@@ -76,12 +77,13 @@ class InlineStage:
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         since_s: float | None = None,
         patient: bool = False,
     ) -> Any:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
-        item = Waiting(self._next_id, priority, audio_s, loop.time(), group, exclusive, None)
+        item = Waiting(self._next_id, priority, audio_s, loop.time(), group, exclusive, None, share)
         self._next_id += 1
         if refused := self._batcher.add(item):
             raise refused

@@ -1,6 +1,5 @@
 """Which waiting requests make the next model step, and when: the books of one replica, without its thread."""
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +7,9 @@ from functools import reduce
 from math import inf
 
 from streamscribe.core.batch_limit import BatchLimits
+from streamscribe.core.company import Line, company
 from streamscribe.core.errors import Overloaded
+from streamscribe.core.fair_share import FairShares
 from streamscribe.core.integrity import ensure
 from streamscribe.core.waiting import (
     OVERLOAD_RETRY_S,
@@ -23,8 +24,6 @@ from streamscribe.core.waiting import (
 
 __all__ = ["OVERLOAD_RETRY_S", "BatchPolicy", "Batcher", "Priority", "Waiting"]
 
-_SIGHT = 8
-
 
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
@@ -35,8 +34,10 @@ class BatchPolicy:
     request has waited `wait_ms`, unless one is urgent or nobody else can join. At most `max_waiting_s` seconds of
     audio wait; at most `max_inflight` requests wait or run.
 
-    A request is passed only by those of a higher priority that come within `aging_s` (a level) after it, and, where
-    not all of them fit, by those whose length is nearer to that of the first in line and who come within `aging_s`.
+    Of one tenant's requests each is passed only by those of a higher priority that come within `aging_s` (a level)
+    after it, and, where not all of them fit, by those whose length is nearer to that of the first in line and who come
+    within `aging_s`. Between tenants a level is shared by weight (`core.fair_share`), in seconds of audio: one that
+    asks for more than its share waits behind those that ask for less.
     """
 
     max_batch_size: int = 8
@@ -57,6 +58,7 @@ class Batcher:
         self._lanes: dict[Hashable, Lane] = {}
         self._groups: dict[Hashable, Group] = {}
         self._lane_of: dict[int, Lane] = {}
+        self._shares = FairShares()
         self._waiting_s = 0.0
         self._running = 0
 
@@ -132,10 +134,13 @@ class Batcher:
         due = [group for group in self._groups.values() if self._due(group, population) <= now]
         if not due:
             return ()
-        group = min(due, key=lambda group: group.lanes[0].rank)
-        lanes = self._choose(group)
+        heads = [lane for group in due for lane in group.heads]
+        line = Line.of(heads, self._shares)
+        first = line.first(heads)
+        group = self._groups[first.head.group]
+        lanes = self._choose(group, first, line)
         group.unlink_all(lanes)
-        if not group.lanes:
+        if not group.size:
             del self._groups[group.key]
         batch = tuple(lane.items.popleft() for lane in lanes)
         for lane, item in zip(lanes, batch, strict=True):
@@ -146,6 +151,8 @@ class Batcher:
     def finish(self, batch: Sequence[Waiting]) -> None:
         """A batch that was taken runs no longer."""
         self._running -= len(batch)
+        if not self.inflight:
+            self._shares.reset()
         self._limits.went_well(batch[0].group, len(batch))
 
     def shrink(self, group: Hashable, size: int) -> None:
@@ -176,34 +183,21 @@ class Batcher:
         ensure(abs(sum(item.audio_s for item in items) - self._waiting_s) < 1e-6, "waiting_s == sum of audio_s")
         ensure(0 <= self._running <= self.inflight <= self._policy.max_inflight, "taken >= finished; inflight <= bound")
         self._limits.check_integrity()
+        self._shares.check_integrity()
 
     def _due(self, group: Group, population: int) -> float:
         """When the group's next batch is: at once when it is full or nobody can join."""
-        if len(group.lanes) < self._limits.of(group.key) and len(self._lanes) < population:
+        if group.size < self._limits.of(group.key) and len(self._lanes) < population:
             group.refresh()
-            if (len(group.lanes) + 1) * group.longest_s <= self._policy.max_batch_s:
+            if (group.size + 1) * group.longest_s <= self._policy.max_batch_s:
                 return group.due
-        return group.lanes[0].head.arrived
+        return min(group.heads, key=RANK).head.arrived
 
-    def _choose(self, group: Group) -> list[Lane]:
-        """The first in line and who shares its step: by rank, or where length matters the nearest of each level.
-
-        Only `_SIGHT` steps' worth of the line is looked at, so that the choice costs the same however many wait.
-        """
-        limit, bound_s = self._limits.of(group.key), self._policy.max_batch_s
-        if bound_s == inf:
-            return group.lanes[:limit]
-        first, *line = group.lanes[: _SIGHT * limit]
-        length_s = longest_s = first.head.audio_s
-        near = line[: bisect_right(line, first.rank[0] + self._policy.aging_s, key=lambda lane: lane.rank[0])]
-        near.sort(key=lambda lane: (lane.urgency.level, abs(lane.head.audio_s - length_s)))
-        chosen = [first]
-        for lane in near:
-            longer_s = max(longest_s, lane.head.audio_s)
-            if len(chosen) < limit and longer_s * (len(chosen) + 1) <= bound_s:
-                chosen.append(lane)
-                longest_s = longer_s
-        return sorted(chosen, key=RANK)
+    def _choose(self, group: Group, first: Lane, line: Line) -> list[Lane]:
+        """The first in line and who shares its step, by rank; each takes of its tenant's share."""
+        self._shares.serve(first.share.tenant)
+        limit, policy = self._limits.of(group.key), self._policy
+        return sorted(company(first, group, line, limit, policy.max_batch_s, policy.aging_s), key=RANK)
 
     def _urgency(self, item: Waiting) -> Urgency:
         wait_s = 0.0 if item.priority in (Priority.URGENT, Priority.BULK) else self._policy.wait_ms / 1000
@@ -235,7 +229,7 @@ class Batcher:
     def _unlink(self, lane: Lane) -> None:
         group = self._groups[lane.head.group]
         group.unlink(lane)
-        if not group.lanes:
+        if not group.size:
             del self._groups[group.key]
 
     def _left(self, lane: Lane, item: Waiting) -> None:

@@ -1,15 +1,17 @@
-"""Requests that wait: in lanes by stream, in groups by shape, in line by rank."""
+"""Requests that wait: in lanes by stream, in groups by shape, in lines by level and tenant, each by rank."""
 
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from math import inf
 from operator import attrgetter
 from typing import NamedTuple
 
 from streamscribe.core.errors import Overloaded
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.integrity import ensure
 
 BULK_SHARE = 0.5
@@ -57,7 +59,8 @@ class Bounds:
 class Waiting:
     """One request that waits. `id` grows with arrival. Only requests of one `group` (shape) share a step; those of one
     `exclusive` key (a stream's state) run one a step, in order of arrival. With `since`, an earlier time, it stands in
-    line as if it had come then: the next step of a request that has waited before."""
+    line as if it had come then: the next step of a request that has waited before. Those of one key have one `share`.
+    """
 
     id: int
     priority: Priority
@@ -66,6 +69,7 @@ class Waiting:
     group: Hashable = None
     exclusive: Hashable = None
     since: float | None = None
+    share: Share = NOBODYS
 
 
 class Urgency(NamedTuple):
@@ -101,38 +105,65 @@ class Lane:
         """Its place in line."""
         return self.urgency.rank
 
+    @property
+    def share(self) -> Share:
+        """Whose time it takes."""
+        return self.items[0].share
+
+    @property
+    def line(self) -> tuple[Priority, Hashable]:
+        """In which line it stands: by its level and tenant."""
+        return self.urgency.level, self.items[0].share.tenant
+
 
 RANK = attrgetter("urgency.rank")
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Lanes whose heads may share a step, by rank; when the first of them is due, and their longest head.
+    """Lanes whose heads may share a step, in lines by rank; when the first of them is due, and their longest head.
 
     Linking and unlinking cost the logarithm of the lanes. After lanes have left, `refresh` looks at all of them once
     before `due` and `longest_s` are read.
     """
 
     key: Hashable
-    lanes: list[Lane] = field(default_factory=list)
+    lines: dict[tuple[Priority, Hashable], list[Lane]] = field(default_factory=dict)
+    size: int = 0
     due: float = inf
     longest_s: float = 0.0
     _stale: bool = False
 
+    @property
+    def lanes(self) -> Iterator[Lane]:
+        """All of them."""
+        return chain.from_iterable(self.lines.values())
+
+    @property
+    def heads(self) -> list[Lane]:
+        """The first of each line."""
+        return [line[0] for line in self.lines.values()]
+
     def link(self, lane: Lane) -> None:
         """Puts a lane in line."""
-        insort(self.lanes, lane, key=RANK)
+        insort(self.lines.setdefault(lane.line, []), lane, key=RANK)
+        self.size += 1
         self._meet(lane)
 
     def unlink(self, lane: Lane) -> None:
-        """Takes a lane out of the line."""
-        del self.lanes[bisect_left(self.lanes, lane.rank, key=RANK)]
+        """Takes a lane out of its line."""
+        line = self.lines[lane.line]
+        del line[bisect_left(line, lane.rank, key=RANK)]
+        self._keep(lane.line, line)
+        self.size -= 1
         self._stale = True
 
     def unlink_all(self, lanes: list[Lane]) -> None:
         """Takes many out at once."""
         leaving = set(map(id, lanes))
-        self.lanes = [lane for lane in self.lanes if id(lane) not in leaving]
+        for key in {lane.line for lane in lanes}:
+            self._keep(key, [lane for lane in self.lines[key] if id(lane) not in leaving])
+        self.size -= len(lanes)
         self._stale = True
 
     def refresh(self) -> None:
@@ -143,13 +174,22 @@ class Group:
                 self._meet(lane)
 
     def check_integrity(self) -> None:
-        """Lanes are in line, their heads are of the group, and what is known of them is true."""
-        ensure(bool(self.lanes), "no group is empty")
+        """Lanes are in their lines, their heads are of the group, and what is known of them is true."""
+        ensure(self.size > 0 and all(self.lines.values()), "no group and no line is empty")
+        ensure(self.size == sum(map(len, self.lines.values())), "size == sum of lines")
         ensure(all(lane.items and lane.head.group == self.key for lane in self.lanes), "heads are of one shape")
-        ensure(self.lanes == sorted(self.lanes, key=RANK), "lanes are sorted")
+        for key, line in self.lines.items():
+            ensure(line == sorted(line, key=RANK), "lines are sorted")
+            ensure(all(lane.line == key for lane in line), "each lane stands in the line of its level and tenant")
         self.refresh()
         ensure(self.due == min(lane.urgency.due for lane in self.lanes), "due == the first lane's that is due")
         ensure(self.longest_s == max(lane.head.audio_s for lane in self.lanes), "longest == the longest head")
+
+    def _keep(self, key: tuple[Priority, Hashable], line: list[Lane]) -> None:
+        if line:
+            self.lines[key] = line
+        else:
+            del self.lines[key]
 
     def _meet(self, lane: Lane) -> None:
         self.due = min(self.due, lane.urgency.due)

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Protocol
 
 from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
 from streamscribe.encoder.service import EncoderService
 from streamscribe.models.encoder_decoder import decode_request
@@ -19,7 +20,13 @@ class LanguageModelStage(Part, Protocol):
     """Runs a language model over complete embeddings: a replica of `EmbeddingDecoder.decode`, or continuous batches."""
 
     async def submit(
-        self, request: DecodeRequest, *, priority: Priority, audio_s: float, since_s: float | None = None
+        self,
+        request: DecodeRequest,
+        *,
+        priority: Priority,
+        audio_s: float,
+        share: Share = NOBODYS,
+        since_s: float | None = None,
     ) -> Hypothesis | LookAgain:
         """The request's answer; with `since_s` it stands in line as if it had come then. Cancelling gives it up."""
         ...
@@ -56,6 +63,7 @@ class EncodedRecognition:
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         patient: bool = False,
     ) -> Hypothesis:
         """What was said in the segment; cancelling drops what still waits.
@@ -70,7 +78,7 @@ class EncodedRecognition:
         else:
             enter()
         try:
-            return await self._recognise(request, priority, audio_s)
+            return await self._recognise(request, priority, audio_s, share)
         finally:
             with self._lock:
                 self._gate.leave(audio_s)
@@ -82,13 +90,15 @@ class EncodedRecognition:
         if overloaded:
             raise overloaded
 
-    async def _recognise(self, request: SegmentRequest, priority: Priority, audio_s: float) -> Hypothesis:
+    async def _recognise(self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share) -> Hypothesis:
         came_s = monotonic()
         answer: Hypothesis | LookAgain = LookAgain(Window.SHORT, None)
         while isinstance(answer, LookAgain):
             encoding = await self._encoder.encode(request, window=answer.window, priority=priority, since_s=came_s)
             asked = decode_request(request, encoding.embedding, silent=encoding.silent, looked=answer.state)
-            answer = await self._language_model.submit(asked, priority=priority, audio_s=audio_s, since_s=came_s)
+            answer = await self._language_model.submit(
+                asked, priority=priority, audio_s=audio_s, share=share, since_s=came_s
+            )
         return answer
 
     def check_integrity(self) -> None:

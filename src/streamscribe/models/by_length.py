@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.models.pool import Recognition
 from streamscribe.models.ports import Hypothesis, Identity, SegmentRecognizer, SegmentRequest
 from streamscribe.models.stage import Part, Stage
@@ -90,12 +91,19 @@ class StageByLength:
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         patient: bool = False,
     ) -> Hypothesis:
         """The answer of the one whose length it is."""
         stage = self._short if self._recognizer.is_short(request) else self._long
         return await stage.submit(
-            request, priority=priority, audio_s=audio_s, group=group, exclusive=exclusive, patient=patient
+            request,
+            priority=priority,
+            audio_s=audio_s,
+            group=group,
+            exclusive=exclusive,
+            share=share,
+            patient=patient,
         )
 
 

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from streamscribe.core.batching import Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.models.pending import Pending, deliver
 from streamscribe.models.room import Room
 from streamscribe.models.stage import THREAD_PREFIX
@@ -153,10 +154,11 @@ class Replica(Generic[Req, Res]):
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         since_s: float | None = None,
         patient: bool = False,
     ) -> Res:
-        """The result of one request, which shares its step with others of its `group`.
+        """The result of one request, which shares its step with others of its `group`, and takes of its `share`.
 
         Never two requests of one `exclusive` key share a step, and theirs keep their order. With `since_s` it stands
         in line as if it had come then (`time.monotonic`). Cancelling drops what still waits. Raises Overloaded over
@@ -166,7 +168,7 @@ class Replica(Generic[Req, Res]):
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
         pending = Pending(request, answer, loop)
-        line_up = partial(self._line_up, pending, priority, audio_s, group, exclusive, since_s)
+        line_up = partial(self._line_up, pending, priority, audio_s, group, exclusive, share, since_s)
         item_id = await self._room.enter(priority, line_up) if patient else line_up()
         try:
             result: Res = await answer
@@ -183,6 +185,7 @@ class Replica(Generic[Req, Res]):
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         since_s: float | None = None,
     ) -> "Future[Res]":
         """As `submit`, from any thread: raises at once what keeps it out, and gives the rest by the future.
@@ -190,7 +193,7 @@ class Replica(Generic[Req, Res]):
         Callbacks of the future run in the replica's thread, so they must be quick.
         """
         answer: Future[Res] = Future()
-        item_id = self._line_up(Pending(request, answer, None), priority, audio_s, group, exclusive, since_s)
+        item_id = self._line_up(Pending(request, answer, None), priority, audio_s, group, exclusive, share, since_s)
         answer.add_done_callback(partial(self._drop_if_cancelled, item_id))
         return answer
 
@@ -239,12 +242,13 @@ class Replica(Generic[Req, Res]):
         audio_s: float,
         group: Hashable,
         exclusive: Hashable,
+        share: Share,
         since_s: float | None,
     ) -> int:
         with self._changed:
             if outage := self.outage():
                 raise outage
-            item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive, since_s)
+            item = Waiting(self._next_id, priority, audio_s, monotonic(), group, exclusive, since_s, share)
             self._next_id += 1
             if overloaded := self._batcher.add(item):
                 raise overloaded

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.core.fair_share import NOBODYS, Share
 
 Req_contra = TypeVar("Req_contra", contravariant=True)
 Res_co = TypeVar("Res_co", covariant=True)
@@ -81,6 +82,7 @@ class Stage(Protocol[Req_contra, Res_co]):
         audio_s: float,
         group: Hashable = None,
         exclusive: Hashable = None,
+        share: Share = NOBODYS,
         patient: bool = False,
     ) -> Res_co:
         """The request's answer, as of `models.replica.Replica.submit`; cancelling gives the request up.

@@ -17,6 +17,7 @@ import torch
 
 from streamscribe.core.batching import OVERLOAD_RETRY_S, Batcher, BatchPolicy, Priority, Waiting
 from streamscribe.core.errors import ModelUnavailable, Overloaded
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.models.funasr_torch.continuous_report import Reports
 from streamscribe.models.funasr_torch.continuous_request import Asked
 from streamscribe.models.funasr_torch.continuous_supervisor import Supervisor
@@ -131,7 +132,13 @@ class ContinuousDecoder:
             raise self._unavailable()
 
     async def submit(
-        self, request: DecodeRequest, *, priority: Priority, audio_s: float, since_s: float | None = None
+        self,
+        request: DecodeRequest,
+        *,
+        priority: Priority,
+        audio_s: float,
+        share: Share = NOBODYS,
+        since_s: float | None = None,
     ) -> Hypothesis:
         """The text of one request, with the mean probability of its tokens as confidence; empty for silence.
 
@@ -146,7 +153,7 @@ class ContinuousDecoder:
                 raise outage
             if self.inflight >= self.policy.max_inflight:
                 raise Overloaded(retry_after_s=OVERLOAD_RETRY_S)
-            item = Waiting(self._next_id, priority, audio_s, monotonic(), since=since_s)
+            item = Waiting(self._next_id, priority, audio_s, monotonic(), since=since_s, share=share)
             self._next_id += 1
             asked = self._asked[item.id] = Asked(item, request, loop.create_future(), loop)
         self._call(self._arrive, asked)
