@@ -178,15 +178,16 @@ class SimClient:
             while True:
                 self._take(decode_server_message(await socket.recv()))
         except Closed as closed:
-            self._socket = None
-            error = self._last_error
-            if self.closed is not None or self.gone:
-                return True
-            if error is not None and error.retry != "resume":
-                self.error = error
-                return True
-            assert error is not None or closed.code in GOING_AWAY, closed.code
-            return False
+            code = closed.code
+        self._socket = None
+        error = self._last_error
+        if self.closed is not None or self.gone:
+            return True
+        if error is not None and error.retry != "resume":
+            self.error = error
+            return True
+        assert error is not None or code in GOING_AWAY, code
+        return False
 
     async def _come_back(self) -> WebSocket | None:
         """Resumes; None where the server does not have the session any more."""
@@ -228,7 +229,9 @@ class SimClient:
                 self._version = message.version
                 self.results.append(message)
             case AckMessage(sequence=sequence):
-                assert not self.acks or sequence >= self.acks[-1], f"acks never go back: {sequence} behind {self.acks[-1]}"
+                assert not self.acks or sequence >= self.acks[-1], (
+                    f"acks never go back: {sequence} behind {self.acks[-1]}"
+                )
                 assert sequence < self._log.next_sequence, "only what was sent is acknowledged"
                 self.acks.append(sequence)
                 self._log.ack(sequence)

@@ -1,4 +1,4 @@
-"""Virtual time: an event loop whose clock jumps to the next timer, and processes in it that can be frozen and killed."""
+"""Virtual time: an event loop whose clock jumps to the next timer, and processes in it that can stand still."""
 
 import asyncio
 import contextvars

@@ -15,10 +15,12 @@ KINDS = {
     "drain": 0.4,
     "stall": 1.0,
     "jump": 0.5,
+    "store": 1.0,
+    "broker": 0.7,
 }
 """The kinds, by how often they come. A worker crashes; it freezes, past its time or not; a client's connection breaks,
 or it vanishes for good; a worker is told to go, and still speaks for a while; all workers are gone; a gateway drains;
-a gateway's loop stands still; the clock jumps."""
+a gateway's loop stands still; the clock jumps; a cluster's store or its brokers are away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,178 @@
+"""A gateway of the simulation: a real hub and real connections, on whichever bus."""
+
+import asyncio
+import random
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.options import SessionOptions
+from streamscribe.core.records import Record, SessionAbandoned
+from streamscribe.gateway.connection import Connection
+from streamscribe.gateway.drain import drain
+from streamscribe.gateway.hub import Admission, Hub
+from streamscribe.models.pool import Models
+from streamscribe.ports import GatewayBus, Tenant
+from streamscribe.settings import GatewaySettings, LimitSettings
+from streamscribe.wire.native import NativeDialect
+from streamscribe.worker.runner import Worker
+from tests.sim.clock import Node
+from tests.sim.network import WebSocket
+
+TENANT = Tenant(TenantId("tenant"), max_sessions=100)
+LIMITS = LimitSettings(resume_window_s=20.0)
+GATEWAY = GatewaySettings(drain_timeout_s=6.0, drain_grace_s=0.2)
+BACKLOG_S = 2.0
+
+
+@dataclass
+class Counts:
+    """What the platform says of itself."""
+
+    failed: list[str] = field(default_factory=list)
+    taken_over: int = 0
+    fenced: int = 0
+    quarantined: set[SessionId] = field(default_factory=set)
+
+
+class _HubObserver:
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def session_opened(self, tenant: TenantId) -> None:
+        pass
+
+    def session_released(self, tenant: TenantId) -> None:
+        pass
+
+    def session_refused(self, error: StreamScribeError) -> None:
+        pass
+
+    def session_failed(self, error: StreamScribeError) -> None:
+        self._counts.failed.append(error.code)
+
+
+class WorkerProcess:
+    """A worker of the simulation, as faults see it."""
+
+    node: Node
+    cause = "exit"
+    """Why it ends: `exit`, `hang`, `memory`, or `moved` once it is told to go."""
+    joined = False
+    ended = False
+
+    def __init__(self, node: Node, worker: Worker, models: Models) -> None:
+        self.node = node
+        self.worker = worker
+        self._models = models
+        self._running = node.spawn(worker.run())
+
+    async def end(self) -> None:
+        """As SIGKILL: what it had said is on its way, and nothing more comes."""
+        raise NotImplementedError
+
+    async def _stop_worker(self) -> None:
+        self.ended = True
+        self.node.thaw()
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        for part in self._models.replicas:
+            part.close()
+        self.worker.check_integrity()
+        assert self.worker.sessions == 0
+
+
+class GatewayProcess:
+    """A gateway with its clients' connections; `processes` are the workers that may hear them."""
+
+    processes: dict[int, WorkerProcess]
+
+    def __init__(self, name: str, node: Node, bus: GatewayBus, admission: Admission, counts: Counts) -> None:
+        self.name = name
+        self.node = node
+        self.counts = counts
+        self.published: dict[SessionId, list[Record]] = defaultdict(list)
+        """All records that each session gave to the bus, by its id there."""
+        self.called: dict[str, list[SessionId]] = defaultdict(list)
+        """The ids on the bus that a client's sessions had, by its name."""
+        self.drained = False
+        self.hub = Hub(_Tap(bus, self.published), LIMITS, _HubObserver(counts), admission)
+        self._connections: set[asyncio.Task[None]] = set()
+
+    def serve(self, socket: WebSocket, name: str) -> None:
+        """Serves a client's connection."""
+        task = self.node.spawn(self._serve(socket, name))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, socket: WebSocket, name: str) -> None:
+        connection = Connection(
+            self.hub,
+            LIMITS,
+            TENANT,
+            SessionOptions(),
+            dialect=NativeDialect(SessionOptions()),
+            receive=socket.receive,
+            send=socket.send,
+            transport=socket,
+            resumable=True,
+        )
+        serving = connection.serve(SessionId(name))
+        live_before = self.hub.session(TENANT.tenant_id, name)
+        asyncio.get_running_loop().call_soon(self._note, name, live_before)
+        await serving
+
+    def _note(self, name: str, before: object) -> None:
+        live = self.hub.session(TENANT.tenant_id, name)
+        if live is not None and live is not before and live.bus_id not in self.called[name]:
+            self.called[name].append(live.bus_id)
+
+    async def drain(self) -> None:
+        """The gateway goes: its sessions end with their finals, or when the time is over."""
+        self.drained = True
+        await self.node.spawn(drain(self.hub, GATEWAY))
+
+    def follower(self, rng: random.Random) -> "GatewayProcess":
+        """The one that takes its place once it has drained."""
+        raise NotImplementedError
+
+    def outage(self, until: float) -> None:
+        """No worker starts before."""
+        raise NotImplementedError
+
+    def lose(self, what: str, until: float) -> None:
+        """The `store` or the `broker` is away until then, where there is one."""
+
+    async def close(self) -> None:
+        """Ends everything; nothing may be left."""
+        raise NotImplementedError
+
+    async def _close_connections(self) -> None:
+        for task in list(self._connections):
+            task.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+
+    def check_integrity(self) -> None:
+        """All ledgers' equations."""
+        self.hub.check_integrity()
+
+
+class _Tap:
+    """A gateway's end of the bus that notes what was published."""
+
+    def __init__(self, bus: GatewayBus, published: dict[SessionId, list[Record]]) -> None:
+        self._bus = bus
+        self._published = published
+        self.durability = bus.durability
+        self.room = bus.room
+        self.attach_gateway = bus.attach_gateway
+        self.close = bus.close
+
+    async def publish(self, record: Record) -> None:
+        if not isinstance(record, SessionAbandoned):
+            self._published[record.session_id].append(record)
+        await self._bus.publish(record)
