@@ -32,10 +32,15 @@ class Broker:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         self._process.send_signal(signal.SIGSTOP)
+        while not all(stat.read_text().rpartition(") ")[2].startswith("T") for stat in self._threads()):
+            time.sleep(0.001)
         try:
             yield
         finally:
             self._process.send_signal(signal.SIGCONT)
+
+    def _threads(self) -> list[Path]:
+        return list(Path(f"/proc/{self._process.pid}/task").glob("*/stat"))
 
     def settings(self, **more: object) -> KafkaSettings:
         """Topics of their own, small, and a group that notices a death quickly."""

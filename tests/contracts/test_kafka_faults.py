@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from streamscribe.bus.kafka import topics
+from streamscribe.bus.kafka import sender, topics
 from streamscribe.bus.kafka.envelope import record_headers
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.topics import Topics
@@ -177,6 +177,19 @@ async def test_a_record_that_no_broker_took_in_time_fails_its_session(broker: Br
             await rig.gateway.publish(opened("b"))
         for record in session("c", 1):
             await rig.gateway.publish(record)
+
+
+async def test_both_ends_say_whether_brokers_answer(
+    broker: Broker, rig: KafkaRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await rig.start_worker()
+    await rig.gateway.check()
+    await worker.check()
+    monkeypatch.setattr(sender, "_CHECK_S", 0.2)
+    with broker.frozen():
+        for end in (rig.gateway, worker):
+            with pytest.raises(BusUnavailable, match="no broker answers"):
+                await end.check()
 
 
 async def test_a_gateway_that_ends_while_brokers_are_away_leaves_no_publisher_waiting(broker: Broker) -> None:

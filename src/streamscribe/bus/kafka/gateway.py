@@ -114,7 +114,7 @@ class KafkaGatewayBus:
 
     async def check(self) -> None:
         """Returns when the brokers answer; raises BusUnavailable."""
-        await asyncio.to_thread(topics.check, self._kafka)
+        await self._started(self._sender).check(self._topics.audio)
 
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
         """Whether `publish` of so much audio would wait for nothing but the brokers' answer."""

@@ -30,6 +30,7 @@ _BROKEN = {
 
 _POLL_S = 0.1
 _FLUSH_S = 5.0
+_CHECK_S = 2.0
 
 
 class Sender:
@@ -85,6 +86,13 @@ class Sender:
             raise config.typed(error.args[0]) from None
         self.unsent_bytes += size
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
+
+    async def check(self, topic: str) -> None:
+        """Returns when a broker answers for the topic; raises BusUnavailable."""
+        try:
+            await asyncio.to_thread(self._producer.list_topics, topic, _CHECK_S)
+        except KafkaException as error:
+            raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
 
     async def close(self) -> None:
         """Waits a few seconds for what was sent; what no broker took until then fails."""

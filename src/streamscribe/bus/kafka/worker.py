@@ -115,7 +115,7 @@ class KafkaWorkerBus:
 
     async def check(self) -> None:
         """Returns when the brokers answer; raises BusUnavailable."""
-        await asyncio.to_thread(topics.check, self._kafka)
+        await self._sender.check(self._topics.audio)
 
     def attach_worker(self, handler: RecordHandler) -> None:
         """Joins the group; `handler` gets the records of the sessions of its partitions."""
