@@ -149,6 +149,21 @@ async def test_a_session_of_which_the_store_knows_nothing_fails_instead_of_hangi
     assert event.error.code == "store_unavailable"
 
 
+async def test_a_session_that_is_abandoned_while_it_has_no_worker_is_forgotten_by_the_store(rig: KafkaRig) -> None:
+    rig.gateway.attach_gateway(ear := Ear())
+    first = Listener(await rig.start_worker())
+    for record in list(session("a", 9))[:6]:
+        await rig.gateway.publish(record)
+    while 5 not in ear.progress("a") or await rig.store.load(SessionId("a")) is None:
+        await asyncio.sleep(0.01)
+    await rig.kill_worker(first.bus)
+    await rig.gateway.publish(SessionAbandoned(SessionId("a"), 6))
+    second = Listener(await rig.start_worker())
+    while await rig.store.session(SessionId("a")) is not None:
+        await asyncio.sleep(0.01)
+    assert not any(isinstance(record, AudioEnded) for record in second.heard.get(SessionId("a"), ()))
+
+
 async def test_while_brokers_are_away_publishers_wait_and_then_go_on(broker: Broker, rig: KafkaRig) -> None:
     rig.gateway.attach_gateway(ear := Ear())
     Listener(await rig.start_worker())

@@ -33,10 +33,10 @@ class Leases:
     async def claim(self, session: Owned) -> SessionOpened | None:
         """Takes the session's lease, once nobody else's is in force, and gives what the store knows of it.
 
-        Gives up, with None, when the session is over.
+        Gives up, with None, when the session is over here; one that has ended for all is claimed to be forgotten.
         """
         pause_s = FIRST_PAUSE_S
-        while not session.over:
+        while not session.over or session.ended:
             try:
                 session.hold(await self._store.claim(session.session_id, self._owner))
                 return await self._store.load(session.session_id)

@@ -190,7 +190,7 @@ class KafkaWorkerBus:
     def _receive(self, partition: Partition, record: Record, headers: RecordHeaders, offset: int) -> None:
         session = partition.sessions.get(record.session_id)
         if session is None:
-            if record.session_id in partition.gone or isinstance(record, SessionAbandoned):
+            if record.session_id in partition.gone:
                 return
             session = Owned(record.session_id, partition.number, headers.reply_to)
             partition.sessions[record.session_id] = self._sessions[record.session_id] = session
