@@ -81,9 +81,10 @@ class Bus(GatewayBus, WorkerBus, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant: its quota, the hot words of all its sessions and its rules for their texts.
+    """A tenant: its quotas, the hot words of all its sessions and its rules for their texts.
 
-    With `zero_retention` no cache keeps anything of it.
+    With `zero_retention` no cache keeps anything of it. `weight` is its share of the models beside other tenants'.
+    One that `yields` is refused a little sooner than those with priority, where the load is high.
     """
 
     tenant_id: TenantId
@@ -91,6 +92,9 @@ class Tenant:
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
     zero_retention: bool = False
+    max_new_sessions_per_min: int | None = None
+    weight: int = 1
+    yields: bool = False
 
 
 class TenantStore(Protocol):

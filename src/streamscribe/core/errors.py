@@ -149,7 +149,7 @@ class BadAudio(StreamScribeError):
 
 
 class QuotaExceeded(StreamScribeError):
-    """The tenant has as many sessions as it may have."""
+    """The tenant has as many sessions as it may have, or began as many within a minute."""
 
     code, http_status, close_code, retry = "quota_exceeded", 429, 4429, Retry.AFTER
     default_message = "tenant session quota exceeded"

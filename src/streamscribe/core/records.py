@@ -15,7 +15,7 @@ from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
-    """Always record 0. `policy` is the tenant's at that time.
+    """Always record 0. `policy` is the tenant's at that time, `weight` its share beside other tenants'.
 
     With a `checkpoint` another worker had the session, and its records go on with the checkpoint's.
     """
@@ -27,6 +27,7 @@ class SessionOpened:
     options: SessionOptions
     policy: TextPolicy = NO_POLICY
     checkpoint: Checkpoint | None = None
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)

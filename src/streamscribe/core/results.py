@@ -29,7 +29,7 @@ class Result:
     session's (`core.result_log`); what a worker tells has that worker's count, which begins anew with each.
     `pass_` is 1 or 2. `stable_chars` characters at the start of `text` will not change within this pass. `sequence`
     is the last audio sequence that had been processed. `emotion` and `events` (laughter, applause...) come from models
-    that hear them.
+    that hear them. A final that is `degraded` tells what the pass before heard, for want of time.
     """
 
     type: ResultType
@@ -47,6 +47,7 @@ class Result:
     language: str | None = None
     emotion: str | None = None
     events: tuple[str, ...] = ()
+    degraded: bool = False
 
     @property
     def is_final(self) -> bool:

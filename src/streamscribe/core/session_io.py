@@ -12,13 +12,17 @@ from streamscribe.core.rules import NO_POLICY, TextPolicy
 
 @dataclass(frozen=True, slots=True)
 class SessionIdentity:
-    """Whose session it is, what proves it on a resume, and what its acks mean (`process` or `log`)."""
+    """Whose session it is, what proves it on a resume, and what its acks mean (`process` or `log`).
+
+    `weight` is the tenant's share of the models beside other tenants'.
+    """
 
     session_id: SessionId
     tenant_id: TenantId
     trace_id: TraceId
     resume_token: str
     durability: str
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
