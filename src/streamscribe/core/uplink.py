@@ -159,6 +159,7 @@ class Uplink:
                 store=self.options.store and not self._texts.zero_retention,
             ),
             policy=self._texts.policy,
+            weight=identity.weight,
         )
 
     def flush(self, marker: str) -> Publish:
