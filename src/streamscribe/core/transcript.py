@@ -116,6 +116,7 @@ class Transcript:
         language: str | None = None,
         emotion: str | None = None,
         events: tuple[str, ...] = (),
+        degraded: bool = False,
     ) -> Result | None:
         """The text of a pass, told once; that of the last pass closes the segment."""
         segment = self._segments.get(segment_id)
@@ -137,6 +138,7 @@ class Transcript:
             language=language,
             emotion=emotion,
             events=events,
+            degraded=degraded,
         )
 
     def drop(self, segment_id: int, pass_: int, *, sequence: int) -> Result | None:
@@ -162,6 +164,7 @@ class Transcript:
         language: str | None,
         emotion: str | None = None,
         events: tuple[str, ...] = (),
+        degraded: bool = False,
     ) -> Result:
         self._version += 1
         return Result(
@@ -180,6 +183,7 @@ class Transcript:
             language=language,
             emotion=emotion,
             events=events,
+            degraded=degraded,
         )
 
     def check_integrity(self) -> None:

@@ -158,6 +158,7 @@ class Hub:
             trace_id=TraceId(token_hex(16)),
             resume_token=token_urlsafe(24),
             durability=self._bus.durability,
+            weight=tenant.weight,
         )
         session = Session(
             identity,

@@ -95,6 +95,7 @@ class ResultMessage(_Message, frozen=True, tag="result"):
     trace_id: str
     emotion: str | UnsetType = UNSET
     events: list[str] | UnsetType = UNSET
+    degraded: bool | UnsetType = UNSET
 
 
 class IgnoredFields(msgspec.Struct, frozen=True):
@@ -308,4 +309,5 @@ def _result(message: ResultSent) -> ResultMessage:
         trace_id=str(message.trace_id),
         emotion=result.emotion or UNSET,
         events=list(result.events) or UNSET,
+        degraded=result.degraded or UNSET,
     )

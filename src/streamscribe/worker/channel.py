@@ -9,7 +9,7 @@ from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened, SpeechStarted, SpeechStopped
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Samples, VadOptions, VadRequest, VoiceEvent
-from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds
+from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds, share_of
 from streamscribe.worker.track import AudioTrack
 
 
@@ -36,6 +36,7 @@ class Channel:
         self._state = self._vad.open(VadOptions(silence_ms))
         self._ahead = point if point.heard else None
         self._priority = audio_priority(opened.options)
+        self._share = share_of(opened)
         self._key = object()  # what a replica may hold for a while after the channel is gone
         self._emit = emit
 
@@ -71,6 +72,7 @@ class Channel:
             priority=self._priority,
             audio_s=seconds(len(block)),
             exclusive=self._key,
+            share=self._share,
             patient=True,
         )
         self.track.hold(block, heard.frames)

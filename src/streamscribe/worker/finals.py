@@ -132,7 +132,11 @@ class Finals:
         began_s = self._loop.time()
         audio_s = seconds(len(request.samples))
         heard = await segment.models.recognition.stage.submit(
-            request, priority=final_priority(self._options), audio_s=audio_s, patient=True
+            request,
+            priority=final_priority(self._options),
+            audio_s=audio_s,
+            share=segment.share,
+            patient=True,
         )
         self._tools.observer.segment_recognised(audio_s, self._loop.time() - began_s)
         return heard

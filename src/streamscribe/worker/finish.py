@@ -47,7 +47,9 @@ class Finisher:
         if punctuation is None or not heard.text or heard.punctuated or not self._options.punctuation:
             return ()
         try:
-            return await punctuation.replica.submit(heard.text, priority=self._priority, audio_s=0, patient=True)
+            return await punctuation.replica.submit(
+                heard.text, priority=self._priority, audio_s=0, share=segment.share, patient=True
+            )
         except StreamScribeError:
             return None
 

@@ -200,6 +200,7 @@ class FirstPass:
             audio_s=seconds(len(chunk.frames) * FRAME_SHIFT_SAMPLES),
             group=run.engine.recognizer.group(request),
             exclusive=run.key,
+            share=run.segment.share,
             patient=True,
         )
         run.take(tokens)

@@ -117,6 +117,7 @@ class Drafts:
                 segment.draft_request(samples, self._options, words=words),
                 priority=Priority.LOW,
                 audio_s=seconds(len(samples)),
+                share=segment.share,
             )
         except StreamScribeError:
             return

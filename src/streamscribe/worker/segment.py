@@ -10,10 +10,11 @@ import numpy as np
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import Priority
 from streamscribe.core.endpoint import SegmentClosed
+from streamscribe.core.fair_share import Share
 from streamscribe.core.ids import TenantId
 from streamscribe.core.latency import AdaptiveChunk
 from streamscribe.core.options import Hotword, SessionOptions, Task
-from streamscribe.core.records import Emitted
+from streamscribe.core.records import Emitted, SessionOpened
 from streamscribe.core.results import Word
 from streamscribe.core.rules import RuleHit
 from streamscribe.models.pool import Lease, Models
@@ -60,6 +61,7 @@ class Segment:
 
     id: int
     tenant_id: TenantId
+    share: Share
     track: AudioTrack
     channel: int
     start: int
@@ -117,6 +119,11 @@ class Final:
     words: tuple[Word, ...] = ()
     hits: tuple[RuleHit, ...] = ()
     hotwords: tuple[str, ...] = ()
+
+
+def share_of(opened: SessionOpened) -> Share:
+    """Whose time in the models a session takes."""
+    return Share(opened.tenant_id, opened.weight)
 
 
 def final_priority(options: SessionOptions) -> Priority:

@@ -25,7 +25,7 @@ from streamscribe.worker.channel import Channel
 from streamscribe.worker.finals import line_of_finals
 from streamscribe.worker.passes import passes_of
 from streamscribe.worker.recovery import Recovery, beginning
-from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds
+from streamscribe.worker.segment import Emit, Segment, StreamTools, seconds, share_of
 from streamscribe.worker.teller import Teller
 
 _PIECES_PER_S = 10
@@ -51,6 +51,7 @@ class Stream:
             Channel(index, opened, tools, emit, point, begin.start) for index, point in enumerate(begin.channels)
         ]
         self._session_id = opened.session_id
+        self._share = share_of(opened)
         self._emit = emit
         self._loop = asyncio.get_running_loop()
         self._intake = Intake[Record](next_sequence=begin.index)
@@ -172,6 +173,7 @@ class Stream:
         segment = Segment(
             id=segment_id,
             tenant_id=self._teller.tenant_id,
+            share=self._share,
             track=channel.track,
             channel=channel.index,
             start=opened.start,
