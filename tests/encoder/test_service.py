@@ -343,6 +343,7 @@ def test_features_are_taken_from_their_store_and_put_there():
     with rig(features=store) as one:
         for store_it in (True, True, False):
             assert np.array_equal(one.submit(clip(1), store=store_it).result().embedding, right(clip(1)))
+            until(lambda: store)
         assert one.encoder.read == 2
         assert len(store) == 1
 

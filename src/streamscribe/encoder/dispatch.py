@@ -72,7 +72,7 @@ class Dispatch:
         if (embedding := self._lookup.cached(caller)) is not None:
             self._land(flight, embedding)
             return
-        read = self._lookup.read(caller, request)
+        read, key = self._lookup.read(caller, request)
         if not self._flights.wanted(flight):
             return
         work = self._replica.enqueue(
@@ -87,6 +87,8 @@ class Dispatch:
         elif flight.priority < caller.priority:
             self._hurry(flight)
         work.add_done_callback(partial(self._encoded, flight))
+        if key is not None:
+            self._lookup.keep_read(caller, key, read)
 
     def _hurry(self, flight: Flight) -> None:
         """Somebody more urgent waits for it than who began it."""

@@ -9,10 +9,11 @@ from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.purges import Purges
 from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.core.audio import SAMPLE_RATE
-from streamscribe.core.cachekey import CacheKeys
+from streamscribe.core.cachekey import CacheKey, CacheKeys
 from streamscribe.core.errors import AudioTooLong
-from streamscribe.encoder.encoding import EncoderObserver, FeatureStore, Lookup
+from streamscribe.encoder.encoding import EncoderObserver, Lookup
 from streamscribe.encoder.flight import Caller
+from streamscribe.encoder.shelf import FeatureShelf
 from streamscribe.models.embedding import flaw, frozen
 from streamscribe.models.guards import is_silent
 from streamscribe.models.ports import AudioEncoder, Embedding, EncoderInput, SegmentRequest, Window
@@ -33,7 +34,7 @@ class AudioLookup:
         fingerprints: Fingerprints,
         keys: CacheKeys,
         cache: StageOutputCache | None,
-        features: FeatureStore | None,
+        features: FeatureShelf | None,
         purges: Purges,
         observer: EncoderObserver,
     ) -> None:
@@ -83,18 +84,23 @@ class AudioLookup:
         self._cache.remove_if_same(key, embedding)
         return None
 
-    def read(self, caller: Caller, request: SegmentRequest) -> EncoderInput:
-        """What the encoder reads of the audio, from the store of features where it is there."""
+    def read(self, caller: Caller, request: SegmentRequest) -> tuple[EncoderInput, CacheKey | None]:
+        """What the encoder reads of the audio, from the store of features where it is there.
+
+        With a key it is to be kept there.
+        """
         if self._features is None or not caller.store:
-            return self._features_of(request, caller.window)
+            return self._features_of(request, caller.window), None
         key = self._keys.derive(
             caller.tenant, "features", *self._encoder.front_end, caller.window.value, caller.fingerprint
         )
-        read = self._features.get(key)
-        if read is None:
-            read = self._features_of(request, caller.window)
-            self._purges.keep(caller.tenant, caller.began, partial(self._features.put, caller.tenant, key, read))
-        return read
+        found = self._features.get(key)
+        return (self._features_of(request, caller.window), key) if found is None else (found, None)
+
+    def keep_read(self, caller: Caller, key: CacheKey, read: EncoderInput) -> None:
+        """Has it kept, unless its tenant's things are purged since the caller came; returns at once."""
+        if self._features is not None:
+            self._features.keep(caller.tenant, caller.began, key, read)
 
     def read_s(self, read: EncoderInput) -> float:
         """How many seconds the encoder reads there: audio, and what its window has beside that."""
@@ -113,13 +119,17 @@ class AudioLookup:
             self._cache.looked_up(found=caller.lookup is Lookup.HIT)
 
     def open(self) -> None:
-        """This encoder's embeddings may be kept from now on."""
+        """This encoder's embeddings may be kept from now on, and features looked up."""
+        if self._features is not None:
+            self._features.start()
         if self._cache is not None and not self._opened:
             self._cache.enter(self._identity)
         self._opened = True
 
     def close(self) -> None:
-        """Nobody asks for them here any more; they go, unless another service has the same encoder."""
+        """Nobody asks for embeddings here any more: they go, unless another service has the same encoder."""
+        if self._features is not None:
+            self._features.close()
         if self._cache is not None and self._opened:
             self._cache.leave(self._identity)
         self._opened = False

@@ -22,6 +22,7 @@ from streamscribe.encoder.front import FrontThreads
 from streamscribe.encoder.lookup import AudioLookup
 from streamscribe.encoder.metered import Job, MeteredEncoder
 from streamscribe.encoder.parity import TOLERANCE, batch_difference
+from streamscribe.encoder.shelf import FeatureShelf
 from streamscribe.models.ports import AudioEncoder, Embedding, SegmentRequest, Window
 from streamscribe.models.replica import Replica, StepReport
 from streamscribe.models.warm_up import encoder_runs
@@ -82,7 +83,7 @@ class EncoderService:
             fingerprints=fingerprints,
             keys=keys,
             cache=cache,
-            features=features,
+            features=None if features is None else FeatureShelf(features, self._purges, name),
             purges=self._purges,
             observer=observer,
         )
@@ -143,7 +144,7 @@ class EncoderService:
         self._callers[caller.id] = caller
         caller.future.add_done_callback(partial(self._left, caller))
         self.replica.expect(1)
-        self._front.run(came_s + priority * self._policy.aging_s, partial(self._receive, caller, request))
+        self._front.run(came_s + priority * self._policy.aging_s, caller.id, partial(self._receive, caller, request))
         if self._closed:  # since it was asked: nobody would answer any more
             self._fail([caller])
         return caller.future
@@ -172,6 +173,8 @@ class EncoderService:
     def _left(self, caller: Caller, future: "Future[Encoding]") -> None:
         """The caller has its answer, or wants none."""
         del self._callers[caller.id]
+        if self._front.drop(caller.id):
+            self.replica.expect(-1)
         if future.cancelled():
             self._dispatch.leave(caller)
 
