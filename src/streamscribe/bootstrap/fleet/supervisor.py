@@ -15,7 +15,7 @@ from streamscribe.settings import WorkerSettings
 
 CHECK_EVERY_S = 0.25
 START_TIMEOUT_S = 120.0
-"""How long a worker may take to its first word: the interpreter and its imports, on a machine that is busy."""
+"""How long a worker may say nothing while it starts: imports and loading hold its interpreter, on a busy machine."""
 
 _log = get_logger(__name__)
 
@@ -44,9 +44,9 @@ class _Life:
 class Supervisor:
     """Runs so many workers. One that is ready joins the door and the bus; one that is not any more leaves both.
 
-    A worker that says nothing for `hang_timeout_s`, or whose models serve nobody for so long, is killed. One that
-    outgrows `max_memory_bytes` gives its sessions away first. Until the first worker was ready, one that cannot work
-    ends the whole (`run` raises its error); later it is tried again, with pauses that double.
+    A worker that was ready and says nothing for `hang_timeout_s`, or whose models serve nobody for so long, is killed.
+    One that outgrows `max_memory_bytes` gives its sessions away first. Until the first worker was ready, one that
+    cannot work ends the whole (`run` raises its error); later it is tried again, with pauses that double.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Supervisor:
             alive = worker.statuses > seen and not (joined_at is not None and worker.status.outage)
             seen = worker.statuses
             silent_s = patience.look(alive=alive, now=loop.time())
-            if silent_s > (self._settings.hang_timeout_s if seen else START_TIMEOUT_S):
+            if silent_s > (START_TIMEOUT_S if joined_at is None else self._settings.hang_timeout_s):
                 return "hang"
             self._observer.worker_weighs(number, worker.status.rss_bytes)
             if most_bytes and worker.status.rss_bytes > most_bytes:
