@@ -12,7 +12,7 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup models check test demo serve bench tiny-models format clean
+.PHONY: help setup models check test demo serve bench chaos tiny-models format clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ bench: models ## measure against the bars of the issues (the large models' and t
 	@$(BIN)/streamscribe bench passes --check
 	@$(BIN)/streamscribe bench hotwords --check
 	@$(BIN)/streamscribe bench text --check
+
+chaos: $(STAMP) ## kill, freeze, replace and overload worker processes under live streams (about 8 min)
+	@$(BIN)/streamscribe bench cluster --check
 
 tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about three hours), then pin them
 	@PYTHONPATH=tools $(BIN)/python -m tiny_models all

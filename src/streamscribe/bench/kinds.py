@@ -25,3 +25,15 @@ class Part(StrEnum):
     REUSE = "reuse"
     UNIQUE = "unique"
     RESTART = "restart"
+
+
+class ClusterPart(StrEnum):
+    """What is done to worker processes. `kill`: a random one is killed every five seconds. `roll`: each is replaced,
+    one after the other. `freeze`: one is stopped for three times the time after which it hangs. `overload`: three times
+    the sessions that they can serve. `scale`: one, two and four of them."""
+
+    KILL = "kill"
+    ROLL = "roll"
+    FREEZE = "freeze"
+    OVERLOAD = "overload"
+    SCALE = "scale"

@@ -5,8 +5,16 @@ from typing import Annotated
 
 import typer
 
+from streamscribe.bench.kinds import ClusterPart
 from streamscribe.cli.measured import tell
-from streamscribe.cli.options import CheckOption, JsonOption, SecondsOption, SessionsOption
+from streamscribe.cli.options import (
+    CheckOption,
+    ClusterPartsOption,
+    JsonOption,
+    RolledOption,
+    SecondsOption,
+    SessionsOption,
+)
 
 app = typer.Typer()
 
@@ -37,3 +45,28 @@ def bus(
         json,
         check,
     )
+
+
+@app.command()
+def cluster(
+    part: ClusterPartsOption = None,
+    sessions: SessionsOption = 40,
+    rolled: RolledOption = 100,
+    seconds: SecondsOption = 60,
+    json: JsonOption = False,
+    check: CheckOption = False,
+) -> None:
+    """Whether worker processes may be killed, replaced, frozen and overloaded: what is lost, and for how long.
+
+    Examples:
+
+    ```
+    streamscribe bench cluster --check
+    streamscribe bench cluster --part kill --sessions 200 --seconds 300 --check
+    ```
+    """
+    from streamscribe.bench import cluster as bench
+
+    parts = part or list(ClusterPart)
+    run = partial(bench.run, parts=parts, sessions=sessions, rolled=rolled, seconds=seconds)
+    tell(f"{', '.join(parts)}: {seconds:g} s each", run, json, check)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from streamscribe.bench.kinds import Engine, Part, Size
+from streamscribe.bench.kinds import ClusterPart, Engine, Part, Size
 from streamscribe.cli.output import Exit, fail
 from streamscribe.core.options import Latency, Mode
 
@@ -126,6 +126,10 @@ WorkloadOption = Annotated[
 SmallOption = Annotated[bool, typer.Option("--small", help="136 synthetic requests for 83 clips, not 1,088 for 666.")]
 LevelsOption = Annotated[
     bool, typer.Option("--levels", help="Instead: what each level adds to those below, 5 at a time.")
+]
+ClusterPartsOption = Annotated[list[ClusterPart] | None, typer.Option("--part", help="Measure only this; repeatable.")]
+RolledOption = Annotated[
+    int, typer.Option(min=1, max=5000, help="Live sessions at once while all workers are replaced.")
 ]
 PartsOption = Annotated[list[Part] | None, typer.Option("--part", help="Measure only this; repeatable.")]
 

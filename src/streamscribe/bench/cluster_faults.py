@@ -1,0 +1,114 @@
+"""Worker processes that are killed, replaced and frozen under live streams: what is lost, how long nothing comes."""
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from time import perf_counter
+
+from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against
+from streamscribe.bench.load import OPEN_DOOR, allow_files, quantile_ms
+from streamscribe.bench.worker_fleet import counted, replace, until_ready, worker_pids
+from streamscribe.client.local_server import LocalServer, RunningServer
+
+WORKERS = 2
+COST_MS = 10
+KILL_EVERY_S = 5.0
+SPOKEN_S = 1.5
+"""Whose wait for the next text counts has so much left to say, and hence should be answered meanwhile."""
+HANG_S = 1.0
+FREEZES = 5
+REPLACED_STREAMS = 100
+SPARE_FILES = 200
+
+Harm = Callable[[RunningServer], Coroutine[None, None, None]]
+
+
+async def killed(sessions: int, seconds: float) -> dict[str, float]:
+    """A random worker is killed every five seconds."""
+    kills: list[tuple[float, float]] = []  # when, and how many sessions it had
+
+    async def kill(server: RunningServer) -> None:
+        chance = random.Random(5)
+        while True:
+            await asyncio.sleep(KILL_EVERY_S / 2)
+            before = await counted(server, "streamscribe_taken_over_sessions_total")
+            killed_at = perf_counter()
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(worker_pids(server)), signal.SIGKILL)
+            await asyncio.sleep(KILL_EVERY_S / 2)
+            kills.append((killed_at, await counted(server, "streamscribe_taken_over_sessions_total") - before))
+
+    figures, voices = await _under(kill, sessions, seconds)
+    waits_s = sorted(wait_s for at, moved in kills for wait_s in _longest(voices, at, moved))
+    return figures | {
+        "kills": float(len(kills)),
+        "next_text_p50_ms": quantile_ms(waits_s, 0.5),
+        "next_text_p95_ms": quantile_ms(waits_s, 0.95),
+    }
+
+
+def _longest(voices: list[Voice], at: float, moved: float) -> list[float]:
+    """The waits of those whose worker was killed: nobody knows who they were, so the longest are taken."""
+    waits_s = sorted(wait_s for voice in voices if (wait_s := voice.wait_s(at, SPOKEN_S)) is not None)
+    count = round(len(waits_s) * moved / len(voices))
+    return waits_s[len(waits_s) - count :]
+
+
+async def replaced(sessions: int, seconds: float) -> dict[str, float]:
+    """Each worker is told to end, one after the other, as in a rolling restart; again and again."""
+    rounds = 0
+
+    async def restart(server: RunningServer) -> None:
+        nonlocal rounds
+        while True:
+            for pid in worker_pids(server):
+                await replace(server, pid, WORKERS)
+            rounds += 1
+
+    figures, _ = await _under(restart, sessions, seconds)
+    return figures | {"rounds": float(rounds)}
+
+
+async def frozen(sessions: int, seconds: float) -> dict[str, float]:
+    """A worker is frozen for three times the time after which it counts as hanging, then let go on, if it still is."""
+    fenced = freezes = 0.0
+
+    async def freeze(server: RunningServer) -> None:
+        nonlocal fenced, freezes
+        while True:
+            await until_ready(server, WORKERS)
+            pid = random.choice(worker_pids(server))
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(3 * HANG_S)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+            freezes += 1
+            fenced = await counted(server, "streamscribe_fenced_events_total")
+
+    figures, _ = await _under(freeze, sessions, seconds, f"--set=worker.hang_timeout_s={HANG_S}")
+    return figures | {"freezes": freezes, "fenced_events": fenced}
+
+
+async def _under(harm: Harm, sessions: int, seconds: float, *more: str) -> tuple[dict[str, float], list[Voice]]:
+    """Undisturbed sessions of each script, then all sessions while `harm` goes on."""
+    allow_files(sessions + SPARE_FILES)
+    places = (f"--set=limits.max_sessions={sessions}", f"--set=limits.max_tenant_sessions={sessions}")
+    arguments = ("--profile=fake", f"--workers={WORKERS}", f"--set=model.fake_cost_ms={COST_MS}", *places, *OPEN_DOOR)
+    scripts = [Script.of(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
+    with LocalServer([*arguments, *more]) as server:
+        await until_ready(server, WORKERS)
+        expected = await all_say(server.address.websocket, scripts, len(scripts))
+        harming = asyncio.create_task(harm(server))
+        try:
+            voices = await all_say(server.address.websocket, scripts, sessions)
+        finally:
+            harming.cancel()
+            await asyncio.wait([harming])
+        ends = await counted(server, "streamscribe_worker_ends_total")
+        moved = await counted(server, "streamscribe_taken_over_sessions_total")
+    if not harming.cancelled():
+        harming.result()
+    return held_against(expected, voices) | {"worker_ends": ends, "taken_over_sessions": moved}, voices

@@ -1,0 +1,62 @@
+"""A server with worker processes, as a measurement has it: who they are, what they weigh, what the server counts."""
+
+import asyncio
+import os
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from streamscribe.client.local_server import RunningServer
+
+MODULE = b"streamscribe.bootstrap.worker_process"
+LOOK_EVERY_S = 0.1
+ANSWER_TIMEOUT_S = 60.0
+
+
+def worker_pids(server: RunningServer) -> list[int]:
+    """Its worker processes, in the order of their starts; those that are starting too."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            if MODULE in words and int(fields[1]) == server.process.pid:
+                found.append((int(fields[19]), int(folder.name)))
+    return [pid for _, pid in sorted(found)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs, or could run."""
+    with suppress(OSError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+async def counted(server: RunningServer, name: str) -> float:
+    """The sum of a metric's samples, whatever their labels; 0 where there are none."""
+    async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
+        text = (await http.get(f"{server.address.http}/metrics")).text
+    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+
+
+async def until_ready(server: RunningServer, workers: int) -> None:
+    """Returns when so many workers may be given sessions."""
+    while await counted(server, "streamscribe_ready_workers") < workers:  # noqa: ASYNC110 - nobody tells it
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def replace(server: RunningServer, pid: int, workers: int) -> None:
+    """Tells one worker to end; returns when another one is ready in its place."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    while is_alive(pid):  # noqa: ASYNC110 - it is not our child
+        await asyncio.sleep(LOOK_EVERY_S)
+    await until_ready(server, workers)
+
+
+async def memory_bytes(server: RunningServer) -> float:
+    """Resident memory of the server's process and of its workers."""
+    return server.memory_bytes() + await counted(server, "streamscribe_worker_memory_bytes")
