@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from zlib import crc32
 
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 from tests.sim.clock import Node
@@ -64,8 +63,9 @@ class Broker:
         self.away_until = 0.0
         """Nobody is answered before."""
         self.committed: dict[int, int] = {}
+        self._of_key: dict[str, int] = {}  # not a hash: keys have ids in them that no seed decides
         self._logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
-        self._readers: dict[tuple[str, int], set[asyncio.Event]] = defaultdict(set)
+        self._readers: dict[tuple[str, int], dict[asyncio.Event, None]] = defaultdict(dict)
 
     async def answers(self) -> None:
         """Returns when it is there."""
@@ -76,7 +76,7 @@ class Broker:
     def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any) -> None:
         """One more record; its key decides where there is no partition."""
         if partition < 0:
-            partition = crc32((key or "").encode()) % self.partitions
+            partition = self._of_key.setdefault(key or "", self.rng.randrange(self.partitions))
         log = self._logs[topic, partition]
         where = (topic, partition, len(log))
         log.append(Message(where, None if key is None else key.encode(), value, headers))
@@ -93,7 +93,7 @@ class Broker:
 
     def watch(self, topic: str, partition: int, event: asyncio.Event) -> None:
         """Sets the event with each new record."""
-        self._readers[topic, partition].add(event)
+        self._readers[topic, partition][event] = None
 
 
 class SimSender:

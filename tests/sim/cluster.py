@@ -74,6 +74,13 @@ class UnsureStore:
         return answer
 
 
+class _InOrder(dict[Any, None]):
+    """A set in the order of coming: that of a set of objects depends on where they lie in memory."""
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+
 class _WorkerEnd(KafkaWorkerBus):
     """The real one, with other means to reach the brokers."""
 
@@ -84,6 +91,8 @@ class _WorkerEnd(KafkaWorkerBus):
         )
         self._sender, self._membership = sender, membership
         self._teller = Teller(sender, self._topics.results, self._delivered, self._fail)
+        news: Any = _InOrder()
+        self._teller._news = news
         self._dead_letters = DeadLetters(sender, self._topics.dead_letter)
         return sender, membership
 

@@ -1,20 +1,15 @@
 """The platform in a simulation: whatever goes wrong, each client is told what it would have been told (laws 1 to 5)."""
 
-import os
 from collections import deque
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streamscribe.bus.local.gateway import LocalGatewayBus
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.downlink import Downlink
 from streamscribe.core.records import Flushed, SessionOpened
 from streamscribe.core.result_log import ResultLog
-from streamscribe.core.results import Result
-from streamscribe.core.session_io import ConnectionResumed
-from streamscribe.core.uplink import Uplink
 from streamscribe.worker import stream
 from streamscribe.worker.recovery import beginning
 from tests.sim.run import simulate
