@@ -166,6 +166,10 @@ class BlobStore(Protocol):
         """What it holds; may take as long as reading all its keys. Never raises."""
         ...
 
+    def sweep(self) -> None:
+        """Lets go of what has ended; cheap, and never raises. To be called now and then, as nobody else may call."""
+        ...
+
     def verify(self) -> Verified:
         """Reads all blobs again and removes the damaged."""
         ...
@@ -189,6 +193,34 @@ class Seat:
     stage: Stage = Stage.CREATED
     received_ms: int = 0
     processed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a gateway hears of a session: in the bus' partition of results `partition`, from `offset` on.
+
+    `generation` says the how manieth gateway of the session it is, from 0.
+    """
+
+    partition: int
+    offset: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What another gateway needs to let a session's client in: who it is, and where all that was told of it lies.
+
+    `token_digest` is SHA-256 of the resume token, which itself is kept nowhere. `places` are those of all gateways that
+    had the session, in order; the last one has it.
+    """
+
+    session_id: SessionId
+    called: SessionId
+    gateway: str
+    token_digest: bytes
+    opened: SessionOpened
+    places: tuple[Place, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +331,21 @@ class SessionStore(Protocol):
 
     async def leave(self, seat: Seat) -> None:
         """The session is over for its gateway: its seat is free, unless another gateway has the session."""
+        ...
+
+    async def hand_in(self, ticket: Ticket) -> None:
+        """Keeps a session's first ticket, until its gateway leaves; one that was moved since changes nothing."""
+        ...
+
+    async def ticket(self, session_id: SessionId) -> Ticket | None:
+        """The session's ticket; None where there is none."""
+        ...
+
+    async def move(self, ticket: Ticket) -> bool:
+        """Another gateway takes the session: its name and its place, the last, are the ticket's now.
+
+        False: another was quicker (the last place known is not the one before), and nothing is changed.
+        """
         ...
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:

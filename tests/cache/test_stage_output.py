@@ -106,6 +106,15 @@ def test_a_value_ends_with_its_time_and_is_counted_as_expired_whatever_call_come
     cache.check_integrity()
 
 
+def test_a_sweep_takes_what_has_ended_though_nobody_asks():
+    clock = Clock()
+    cache = make(ttl_s=60, clock=clock)
+    cache.put(ANN, key("a"), rows(1))
+    clock.now += 60
+    cache.sweep()
+    assert not cache._values
+
+
 def test_a_value_that_is_put_again_has_its_new_time_and_one_that_is_got_has_not():
     clock = Clock()
     cache = make(ttl_s=60, clock=clock)

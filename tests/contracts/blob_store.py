@@ -158,6 +158,14 @@ class BoundedBlobStoreContract(BlobStoreContract):
         assert store.get(key("bobs", "bob")) is not None
         assert store.usage().size_bytes <= MAX_BYTES // 2 + 200
 
+    def test_a_sweep_takes_what_has_ended_and_nothing_else(self, store):
+        for number in range(4):
+            store.put(ANN, key(number), bytes(1000), 60 + number % 2)
+        self.pass_time(60.5)
+        store.sweep()
+        store.check_integrity()
+        assert [store.get(key(number)) is not None for number in range(4)] == [False, True, False, True]
+
     def test_what_is_larger_than_an_owners_share_is_not_kept(self, store):
         store.put(ANN, key("a"), b"1", 60)
         assert not store.put(ANN, key("b"), bytes(MAX_BYTES // 2 + 1), 60)

@@ -105,6 +105,14 @@ class TestDiskBlobs(BoundedBlobStoreContract, SealedBlobStoreContract):
         assert store.get(key("a")) is None
         assert store.usage() == Usage(0, 0)
 
+    def test_law_9_what_has_ended_is_off_the_disk_after_a_sweep_though_nobody_asks(self, store):
+        store.put(ANN, key("a"), bytes(1000), 60)
+        store.put(ANN, key("b"), bytes(1000), 120)
+        self.pass_time(61)
+        assert len(self.stored()) == 2
+        store.sweep()
+        assert len(self.stored()) == 1
+
     def test_files_of_others_are_left_alone_and_unfinished_ones_are_not(self, store):
         others = ["README", "new-abcdefgh", "new-report.docx", "notes.txt"]
         for name in others:
@@ -229,15 +237,16 @@ def test_a_redis_that_refuses_to_write_keeps_nothing_and_is_counted(tmp_path):
 
 
 def test_a_redis_that_cannot_be_reached_is_misses_counted_and_asked_again_after_a_while():
-    clock = Clock()
+    clock, wall = Clock(), Clock()
     port = free_port()
-    store = RedisBlobs(f"redis://127.0.0.1:{port}/0", SEAL, hold_off_s=1, clock=clock)
+    store = RedisBlobs(f"redis://127.0.0.1:{port}/0", SEAL, hold_off_s=1, clock=wall, monotonic=clock)
     assert not store.put(ANN, key("a"), b"1", 60)
     assert store.get(key("a")) is None
     for ask in (store.purge, store.verify, lambda: store.remove(key("a"))):
         with pytest.raises(CacheUnavailable):
             ask()
     assert store.usage() == Usage(0, 0, failures=6, available=False)
+    wall.now -= 3600  # a clock that is set back
     clock.now += 2
     assert store.get(key("a")) is None
     assert store.usage().failures == 8
@@ -245,9 +254,9 @@ def test_a_redis_that_cannot_be_reached_is_misses_counted_and_asked_again_after_
 
 
 def test_a_redis_that_comes_back_is_used_again(tmp_path):
-    clock = Clock(time.time())
+    clock = Clock()
     with redis_server(tmp_path) as url:
-        store = RedisBlobs(url, SEAL, timeout_s=20, hold_off_s=5, clock=clock)
+        store = RedisBlobs(url, SEAL, timeout_s=20, hold_off_s=5, monotonic=clock)
         assert store.put(ANN, key("a"), b"1", 60)
     assert store.get(key("a")) is None
     port = int(url.rpartition(":")[2].partition("/")[0])

@@ -19,7 +19,7 @@ from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.ids import TenantId
 from streamscribe.gateway.auth import DEFAULT_TENANT
 from streamscribe.gateway.rest.cache import cache_routes
-from streamscribe.ports import Tenant
+from streamscribe.ports import Tenant, Usage
 from tests.cache.kit import ACME, KEYS, OTHER, memory
 from tests.gateway.rig import running
 
@@ -96,6 +96,20 @@ async def test_a_server_of_many_tenants_tells_a_tenant_no_figures_of_the_others(
             {"level": "embeddings", "tiers": [{"tier": "memory"}]},
         ]
         assert (await server.http.get("/v1/cache", headers=bearer("quiet"))).json()["zero_retention"] is True
+
+
+class _Unseen(MemoryBlobs):
+    """Must not be looked at."""
+
+    def usage(self) -> Usage:
+        raise AssertionError
+
+
+async def test_law_9_what_is_kept_of_others_is_not_even_looked_at_for_a_tenant() -> None:
+    async with served(tenants=True, blobs=_Unseen(max_bytes=2**20)) as server:
+        server.fill(OTHER)
+        answer = await server.http.get("/v1/cache", headers=bearer(ACME))
+        assert answer.json()["levels"][0] == {"level": "features", "tiers": [{"tier": "memory"}], "ttl_s": 100.0}
 
 
 async def test_a_tenant_forgets_its_own_and_nobody_elses() -> None:

@@ -2,10 +2,21 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Never
 
 from streamscribe.cache.levels import Levels
 from streamscribe.core.ids import TenantId
 from streamscribe.wire.rest_cache import Level
+
+SWEEP_S = 60.0
+"""What has ended lies for so long at most."""
+
+
+async def sweep(levels: Levels, every_s: float = SWEEP_S) -> Never:
+    """Lets go of what has ended, also where nobody asks for anything; runs until it is cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        await asyncio.to_thread(levels.sweep)
 
 
 class LevelsDesk:
@@ -16,10 +27,12 @@ class LevelsDesk:
         self._turn = asyncio.Lock()
 
     async def levels(self, *, figures: bool) -> tuple[Level, ...]:
-        """What is kept; without `figures` the names only."""
+        """What is kept; without `figures` the names only, and nothing is looked at: how long a look takes tells too."""
+        if not figures:
+            return tuple(self._levels.outline())
         async with self._turn:
             facts = await asyncio.to_thread(self._levels.facts)
-        return tuple(level.told(figures=figures) for level in facts)
+        return tuple(level.told() for level in facts)
 
     async def purge(self, tenant: TenantId) -> Mapping[str, int]:
         """Forgets all of a tenant; how many things each level had. Raises CacheUnavailable."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from streamscribe.bootstrap.caches import Caches, check_context, open_caches
+from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.reload import Reloading
 from streamscribe.models.memory import share_heap
@@ -86,6 +87,7 @@ async def worker_side(
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         probe = probe_event_loop(_both(metrics.loop_lagged, load.loop_lagged))
         running = [tasks.create_task(work) for work in (_work(worker, models, warm_first), probe, models.watch())]
+        running.append(tasks.create_task(sweep(caches.levels)))
         models.start()
         running.append(tasks.create_task(_warm(models, text, metrics)))
         reloading = Reloading(models, loader, settings.model, metrics, replaced=partial(watch, models))

@@ -118,6 +118,11 @@ class DiskBlobs:
             self._sweep(self._clock())
             return Usage(len(self._books), self._books.size_bytes, self._damaged, self._failures)
 
+    def sweep(self) -> None:
+        """Deletes the files of what has ended; one that cannot be deleted is counted as a failure."""
+        with self._lock:
+            self._sweep(self._clock())
+
     def verify(self) -> Verified:
         """Reads all files again and removes the damaged."""
         with self._lock:

@@ -17,6 +17,8 @@ from streamscribe.wire import rest_cache
 
 Told = TypeVar("Told")
 
+_MEMORY = "memory"
+
 
 @dataclass(frozen=True, slots=True)
 class LevelFacts:
@@ -28,11 +30,8 @@ class LevelFacts:
     asked: Asked | None = None
     rests: bool = False
 
-    def told(self, *, figures: bool = True) -> rest_cache.Level:
-        """The same as it is told, with figures or without."""
-        if not figures:
-            tiers = tuple(rest_cache.Tier(name) for name in self.tiers)
-            return rest_cache.Level(self.level, tiers, self.ttl_s)
+    def told(self) -> rest_cache.Level:
+        """The same as it is told."""
         tiers = tuple(
             rest_cache.Tier(name, usage.available, usage.entries, usage.size_bytes, usage.damaged)
             for name, usage in self.tiers.items()
@@ -49,8 +48,16 @@ class Level(Protocol):
         """What people call it."""
         ...
 
+    def outline(self) -> rest_cache.Level:
+        """Its names and how long it keeps at most, without a look at what it holds."""
+        ...
+
     def facts(self) -> LevelFacts:
         """What it holds. Never raises."""
+        ...
+
+    def sweep(self) -> None:
+        """Lets go of what has ended; never raises."""
         ...
 
     def purge(self, tenant: TenantId | None) -> int:
@@ -90,6 +97,14 @@ class BlobLevel:
         self._ttl_s = ttl_s
         self._rest = rest
 
+    def outline(self) -> rest_cache.Level:
+        """The names of its tiers."""
+        return rest_cache.Level(self.name, tuple(map(rest_cache.Tier, self._tiers)), self._ttl_s)
+
+    def sweep(self) -> None:
+        """Lets go of what has ended in all tiers."""
+        self._store.sweep()
+
     def facts(self) -> LevelFacts:
         """What each tier holds."""
         usage = {name: tier.usage() for name, tier in self._tiers.items()}
@@ -121,13 +136,21 @@ class EmbeddingLevel:
 
     def __init__(self, cache: StageOutputCache) -> None:
         self._cache = cache
+        self._ttl_s = cache.ttl_s if isfinite(cache.ttl_s) else None
+
+    def outline(self) -> rest_cache.Level:
+        """That it is in memory."""
+        return rest_cache.Level(self.name, (rest_cache.Tier(_MEMORY),), self._ttl_s)
+
+    def sweep(self) -> None:
+        """Lets go of what has ended."""
+        self._cache.sweep()
 
     def facts(self) -> LevelFacts:
         """What it holds."""
         stats = self._cache.stats()
-        ttl_s = self._cache.ttl_s if isfinite(self._cache.ttl_s) else None
-        tiers = {"memory": Usage(stats.entries, stats.size_bytes)}
-        return LevelFacts(self.name, ttl_s, tiers, self._cache.asked, self._cache.rests)
+        tiers = {_MEMORY: Usage(stats.entries, stats.size_bytes)}
+        return LevelFacts(self.name, self._ttl_s, tiers, self._cache.asked, self._cache.rests)
 
     def purge(self, tenant: TenantId | None) -> int:
         """Forgets all of a tenant, or of everyone."""
@@ -152,6 +175,15 @@ class Levels:
         """`purges` is that of whoever puts things into these levels."""
         self._levels = levels
         self._purges = purges or Purges()
+
+    def outline(self) -> list[rest_cache.Level]:
+        """What there is, without a look at what it holds: at once, and as quick whatever that is."""
+        return [level.outline() for level in self._levels]
+
+    def sweep(self) -> None:
+        """Lets go of what has ended: levels that nobody uses do not find out by themselves."""
+        for level in self._levels:
+            level.sweep()
 
     def facts(self) -> list[LevelFacts]:
         """What each holds; may take as long as reading all keys."""

@@ -13,7 +13,7 @@ from streamscribe.ports import Blob, Usage, Verified
 class MemoryBlobs:
     """A `BlobStore` of at most `max_bytes`, of which one owner has at most its share; the least recently used go.
 
-    What has expired is let go of at the next put.
+    What has expired is let go of at the next call but `get`.
     """
 
     def __init__(
@@ -75,6 +75,11 @@ class MemoryBlobs:
         with self._lock:
             self._sweep(self._clock())
             return Usage(len(self._books), self._books.size_bytes)
+
+    def sweep(self) -> None:
+        """Lets go of what has ended."""
+        with self._lock:
+            self._sweep(self._clock())
 
     def verify(self) -> Verified:
         """Nothing is ever damaged here."""

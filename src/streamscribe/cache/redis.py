@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from math import inf
 from threading import Lock
 from typing import Any
 
@@ -39,7 +40,10 @@ class RedisBlobs:
         timeout_s: float = 0.25,
         hold_off_s: float = 1.0,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` tells when blobs end, which servers agree on; `monotonic` when a server is asked again, which a clock
+        that is set must not decide."""
         self._redis: Any = redis.Redis.from_url(
             url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
         )
@@ -47,7 +51,8 @@ class RedisBlobs:
         self._prefix = prefix
         self._hold_off_s = hold_off_s
         self._clock = clock
-        self._asked_again_s = 0.0
+        self._monotonic = monotonic
+        self._asked_again_s = -inf
         self._damaged = self._failures = 0
         self._lock = Lock()
 
@@ -94,6 +99,9 @@ class RedisBlobs:
         except CacheUnavailable:
             return Usage(0, 0, self._damaged, self._failures, available=False)
         return Usage(len(sizes), sum(sizes), self._damaged, self._failures)
+
+    def sweep(self) -> None:
+        """Nothing: Redis does it."""
 
     def verify(self) -> Verified:
         """Reads all blobs again and removes the damaged; raises CacheUnavailable."""
@@ -151,14 +159,14 @@ class RedisBlobs:
 
     def _must(self, ask: Callable[[], Any]) -> Any:
         """What Redis answers; raises CacheUnavailable."""
-        if self._clock() < self._asked_again_s:
+        if self._monotonic() < self._asked_again_s:
             self._count(failures=1)
             raise CacheUnavailable(_NOT_REACHABLE)
         try:
             return ask()
         except _UNREACHABLE:
             self._count(failures=1)
-            self._asked_again_s = self._clock() + self._hold_off_s
+            self._asked_again_s = self._monotonic() + self._hold_off_s
             raise CacheUnavailable(_NOT_REACHABLE) from None
         except redis.RedisError:
             self._count(failures=1)

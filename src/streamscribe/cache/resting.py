@@ -145,6 +145,10 @@ class RestingBlobs:
         """What is kept."""
         return self._blobs.usage()
 
+    def sweep(self) -> None:
+        """Lets go of what has ended."""
+        self._blobs.sweep()
+
     def verify(self) -> Verified:
         """Reads all blobs again and removes the damaged."""
         return self._blobs.verify()

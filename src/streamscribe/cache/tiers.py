@@ -57,6 +57,11 @@ class TieredBlobs:
             all(usage.available for usage in tiers),
         )
 
+    def sweep(self) -> None:
+        """Every tier."""
+        for tier in self._tiers:
+            tier.sweep()
+
     def verify(self) -> Verified:
         """Every tier; the blobs checked of the tier that has most, and all that were damaged."""
         tiers = self._of_every_tier(lambda tier: tier.verify())
