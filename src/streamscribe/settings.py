@@ -70,6 +70,9 @@ class LimitSettings(_Section):
     decode_stall_s: float = _bounded(20, 1, 600, "A decoding child that gives nothing for so long is killed.")
     max_sessions: int = _bounded(1000, 1, 100_000, "Sessions of one process, all tenants.")
     max_tenant_sessions: int = _bounded(500, 1, 100_000, "Sessions of one tenant whose file names no quota.")
+    max_new_sessions_per_min: int = _bounded(
+        6000, 1, 100_000, "Sessions that a tenant whose file names no number may begin within a minute."
+    )
     max_session_s: float = _bounded(4 * 3600, 1, 48 * 3600, "Length of a session.")
     first_audio_timeout_s: float = _bounded(30, 0.1, 600, "A session without audio for so long is closed 4408.")
     idle_timeout_s: float = _bounded(30, 0.1, 3600, "A session without any message for so long is closed 4408.")
@@ -86,6 +89,9 @@ class LimitSettings(_Section):
     gap_timeout_s: float = _bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
     replay_bytes: int = _bounded(2**20, 2**12, 2**26, "Results kept per session for a resume.")
     max_utilisation: float = _bounded(0.9, 0.05, 100, "New live sessions are refused where a model would be busier.")
+    priority_reserve: float = _bounded(
+        0.1, 0, 0.9, "Share of `max_utilisation` that is kept for tenants with `priority`, where there are any."
+    )
     max_newcomers: int = _bounded(
         64, 1, 100_000, "Live sessions let in at once; more may come once these are measured: twice as many every 2 s."
     )
@@ -167,6 +173,14 @@ class WorkerSettings(_Section):
     partial_window_ms: int = _bounded(12_000, 2000, MAX_SEGMENT_MS, "Longest stretch that a partial decodes again.")
     max_pending_finals: int = _bounded(
         4, 1, 64, "Segments of a live session waiting for their final; more audio waits. A file's fill three steps."
+    )
+    degrade: Literal["none", "first_pass"] = Field(
+        default="none",
+        description="`first_pass`: where the second pass is too late, a live session gets the text of the first again, "
+        "marked `degraded`.",
+    )
+    degrade_after_ms: int = _bounded(
+        5000, 100, 60_000, "With `degrade`, how long a segment waits for its second pass; half of it ends the state."
     )
     processes: int = _bounded(
         0, 0, 256, "Worker processes of `serve`, each with its own models; 0: the server's process works itself."

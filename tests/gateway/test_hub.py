@@ -79,15 +79,50 @@ class Door:
     def __init__(self) -> None:
         self.open = True
         self.inside: list[SessionOptions] = []
+        self.yielding: list[bool] = []
 
-    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+    ) -> StreamScribeError | None:
         if not self.open:
             return Overloaded(retry_after_s=2.0)
         self.inside.append(options)
+        self.yielding.append(yields)
         return None
 
     def release(self, options: SessionOptions, session_id: SessionId) -> None:
         self.inside.remove(options)
+
+
+async def test_a_tenant_begins_as_many_sessions_a_minute_as_it_may_and_one_that_is_refused_does_not_count() -> None:
+    limits, bus, door = LimitSettings(max_new_sessions_per_min=2), MemoryBus(0.5), Door()
+    hub, worker = Hub(bus, limits, Metrics(), door), EchoWorker(bus)
+    door.open = False
+    for _ in range(3):
+        with pytest.raises(Overloaded):
+            hub.open(ACME, OPTIONS, RecordingSink())
+    door.open = True
+    for _ in range(2):
+        hub.open(ACME, OPTIONS, RecordingSink()).abandon()
+    with pytest.raises(QuotaExceeded) as refused:
+        hub.open(ACME, OPTIONS, RecordingSink())
+    assert refused.value.retry_after_s == pytest.approx(60, abs=5)
+    hub.open(replace(ACME, max_new_sessions_per_min=3), OPTIONS, RecordingSink()).abandon()
+    hub.open(OTHER, OPTIONS, RecordingSink()).abandon()
+    hub.check_integrity()
+    assert worker.chunks() == 0
+    await hub.close()
+    await bus.close()
+
+
+async def test_a_tenant_without_priority_says_so_at_the_door() -> None:
+    bus, door = MemoryBus(0.5), Door()
+    hub = Hub(bus, LimitSettings(), Metrics(), door)
+    for tenant in (ACME, replace(OTHER, yields=True)):
+        hub.open(tenant, OPTIONS, RecordingSink()).abandon()
+    assert door.yielding == [False, True]
+    await hub.close()
+    await bus.close()
 
 
 async def test_one_who_is_refused_for_the_load_costs_no_quota_and_says_nothing_to_the_worker() -> None:

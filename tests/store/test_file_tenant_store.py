@@ -235,3 +235,30 @@ def test_a_tenant_of_zero_retention_is_known_as_one(file: Path) -> None:
         assert tenant.zero_retention is forbidden
     new_key(file, "acme")
     assert read_tenants(file).tenants["acme"].zero_retention
+
+
+def test_a_tenant_has_its_share_its_pace_and_its_priority(file: Path) -> None:
+    keys = {name: new_key(file, name) for name in ("acme", "other")}
+    content = yaml.safe_load(file.read_text())
+    content["tenants"]["acme"] |= {"weight": 5, "priority": True, "max_new_sessions_per_min": 30}
+    file.write_text(yaml.safe_dump(content))
+    acme, other = (store_of(file).authenticate(keys[name]) for name in ("acme", "other"))
+    assert acme is not None
+    assert other is not None
+    assert (acme.weight, acme.max_new_sessions_per_min, acme.yields) == (5, 30, False)
+    assert (other.weight, other.max_new_sessions_per_min, other.yields) == (1, None, True)
+    content["tenants"]["acme"]["priority"] = False
+    file.write_text(yaml.safe_dump(content))
+    other = store_of(file).authenticate(keys["other"])
+    assert other is not None
+    assert not other.yields
+
+
+@pytest.mark.parametrize("bad", [{"weight": 0}, {"weight": 101}, {"max_new_sessions_per_min": 0}])
+def test_shares_and_paces_beyond_their_bounds_are_named(file: Path, bad: dict[str, int]) -> None:
+    new_key(file, "acme")
+    content = yaml.safe_load(file.read_text())
+    content["tenants"]["acme"] |= bad
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(KeyFileError, match=f"tenants.acme.{next(iter(bad))}"):
+        store_of(file)

@@ -16,6 +16,7 @@ from streamscribe.core.load import WINDOW_S, LoadGauge, StepLoad
 CHUNK_S = 0.6
 MAX_LAG_S = 0.5
 BOUND = 0.9
+RESERVE = 0.2
 ANYBODY = 10**6
 
 
@@ -30,10 +31,11 @@ class Server:
         self.capacity = CHUNK_S / (fixed_s / batch + each_s)
         self.now = 100.3
         self.gauge = LoadGauge(self.now)
-        self.admission = LoadAdmission(self.gauge, bound, MAX_LAG_S, newcomers or ANYBODY)
+        self.admission = LoadAdmission(self.gauge, bound, MAX_LAG_S, newcomers or ANYBODY, RESERVE)
         self.random = random.Random(5)
         self.live: set[int] = set()
         self.refused: list[Shed] = []
+        self.yielding = 0
         self.lags_s: list[tuple[float, float]] = []
         self.most = 0
         self._queue = Batcher(BatchPolicy(max_batch_size=batch, wait_ms=5))
@@ -49,9 +51,9 @@ class Server:
         self.now = until
         self.gauge.check_integrity()
 
-    def come(self, count: int, every_s: float, stay_s: float = 1e9) -> None:
+    def come(self, count: int, every_s: float, stay_s: float = 1e9, *, yields: bool = False) -> None:
         for number in range(count):
-            self._at(self.now + number * every_s, self._come, stay_s)
+            self._at(self.now + number * every_s, self._come, stay_s, yields)
 
     def come_at_random(self, count: int, within_s: float, stay_s: float) -> None:
         for _ in range(count):
@@ -66,10 +68,11 @@ class Server:
         self._count += 1
         heapq.heappush(self._events, (when, self._count, event, arguments))
 
-    def _come(self, stay_s: float) -> None:
-        if shed := self.admission.admit(1, self.now):
+    def _come(self, stay_s: float, yields: bool = False) -> None:
+        if shed := self.admission.admit(1, self.now, yields=yields):
             self.refused.append(shed)
             return
+        self.yielding += yields
         self._count += 1
         session = self._count
         self.live.add(session)
@@ -133,6 +136,23 @@ def test_below_the_capacity_nobody_is_refused(server):
     server.come(int(0.6 * server.capacity), every_s=0.5)
     server.run(0.35 * server.capacity + 30)
     assert len(server.live) == int(0.6 * server.capacity)
+
+
+@pytest.mark.parametrize(
+    "server", [SERVERS[0], SERVERS[1], SERVERS[3]]
+)  # of equal steps nobody knows a full one's cost
+def test_a_reserve_is_left_to_tenants_with_priority_and_all_are_in_time(server):
+    server = Server(*server)
+    server.come(int(2.5 * server.capacity), every_s=40 / server.capacity / 2.5, yields=True)
+    server.run(60)
+    others = len(server.live)
+    assert 0.55 * server.capacity <= others <= (1 - RESERVE) * server.capacity
+    server.come(int(0.5 * server.capacity), every_s=40 / server.capacity, yields=True)
+    server.come(int(0.5 * server.capacity), every_s=40 / server.capacity)
+    server.run(60)
+    assert server.yielding == others
+    assert 0.75 * server.capacity <= len(server.live) <= server.capacity
+    assert server.lag_p95_s(20) <= MAX_LAG_S
 
 
 def test_whoever_comes_at_once_to_a_server_that_knows_its_load_is_let_in_up_to_the_capacity():

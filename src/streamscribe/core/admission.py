@@ -1,5 +1,6 @@
 """Who may enter, and how fast a session may speak: quotas, the models' load, and the two rates of one session."""
 
+from collections import deque
 from enum import StrEnum
 from math import inf
 
@@ -99,6 +100,44 @@ class SessionQuota:
         ensure(self._total <= self._max_sessions, "total <= max_sessions")
 
 
+MINUTE_S = 60.0
+_SWEEP_AT = 64
+
+
+class SessionRate:
+    """The sessions that each tenant began within the last minute: at most as many as it may.
+
+    Memory is bounded by what all tenants may begin in a minute, or twice that.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[TenantId, deque[float]] = {}
+        self._sweep_at = _SWEEP_AT
+
+    def refusal(self, tenant: TenantId, limit: int, now: float) -> QuotaExceeded | None:
+        """Why a tenant that may begin `limit` a minute may not begin one now, and when it may."""
+        begun = self._begun.get(tenant)
+        if begun is None or len(begun) < limit or now >= begun[-limit] + MINUTE_S:
+            return None
+        return QuotaExceeded(
+            f"at most {limit} sessions may begin in a minute", retry_after_s=begun[-limit] + MINUTE_S - now
+        )
+
+    def begin(self, tenant: TenantId, now: float) -> None:
+        """A session began, for which there was no refusal."""
+        if len(self._begun) >= self._sweep_at:
+            self._begun = {one: begun for one, begun in self._begun.items() if now < begun[-1] + MINUTE_S}
+            self._sweep_at = max(_SWEEP_AT, 2 * len(self._begun))
+        begun = self._begun.setdefault(tenant, deque())
+        while begun and now >= begun[0] + MINUTE_S:
+            begun.popleft()
+        begun.append(now)
+
+    def check_integrity(self) -> None:
+        """Each tenant's sessions began in order."""
+        ensure(all(list(begun) == sorted(begun) for begun in self._begun.values()), "sessions began in order")
+
+
 EASED = 0.93
 """After a refusal both bounds are so much lower, until somebody is let in: the door does not flap."""
 
@@ -114,22 +153,35 @@ class Shed(StrEnum):
 class LoadAdmission:
     """Lets live sessions in while no model would be busier than `max_utilisation` with them, and chunks are in time.
 
+    Tenants that yield are held to a utilisation lower by `priority_reserve`: what lies between is the others'.
+
     Whoever comes first is let in: with nobody there, what was measured is past. Newcomers are not measured yet, so at
     one time there may be `max_newcomers` of them, or as many as are settled: a rush doubles every two seconds at most,
     as TCP's slow start does with round trips. Looks at figures only: no work is begun for one that is refused.
     """
 
-    def __init__(self, gauge: LoadGauge, max_utilisation: float, max_lag_s: float, max_newcomers: int) -> None:
+    def __init__(
+        self,
+        gauge: LoadGauge,
+        max_utilisation: float,
+        max_lag_s: float,
+        max_newcomers: int,
+        priority_reserve: float = 0.0,
+    ) -> None:
         self._gauge = gauge
         self._max_utilisation = max_utilisation
         self._max_lag_s = max_lag_s
         self._max_newcomers = max_newcomers
-        self._refusing = False
+        self._reserve = priority_reserve
+        self._refusing: set[bool] = set()
 
-    def admit(self, voices: int, now: float) -> Shed | None:
-        """Counts so many voices more, or says why not and counts nothing."""
-        shed = self._shed(voices, now) if self._gauge.voices else None
-        self._refusing = shed is not None
+    def admit(self, voices: int, now: float, *, yields: bool = False) -> Shed | None:
+        """Counts so many voices more, or says why not and counts nothing; those that `yields` leave a reserve."""
+        shed = self._shed(voices, now, yields=yields) if self._gauge.voices else None
+        if shed is None:
+            self._refusing.discard(yields)
+        else:
+            self._refusing.add(yields)
         if shed is None:
             self._gauge.add_voices(voices, now)
         return shed
@@ -138,14 +190,15 @@ class LoadAdmission:
         """Gives back what one `admit` counted."""
         self._gauge.add_voices(-voices, now)
 
-    def _shed(self, voices: int, now: float) -> Shed | None:
+    def _shed(self, voices: int, now: float, *, yields: bool) -> Shed | None:
         newcomers = self._gauge.newcomers(now)
         if newcomers + voices > max(self._max_newcomers, self._gauge.voices - newcomers):
             return Shed.RUSH
-        share = EASED if self._refusing else 1.0
+        share = EASED if yields in self._refusing else 1.0
+        most = self._max_utilisation * (1 - self._reserve if yields else 1.0)
         for name in self._gauge.names():
             if self._gauge.lag_p95_s(name, now) > share * self._max_lag_s:
                 return Shed.LAG
-            if self._gauge.predicted(name, voices, now) > share * self._max_utilisation:
+            if self._gauge.predicted(name, voices, now) > share * most:
                 return Shed.UTILISATION
         return None

@@ -7,7 +7,7 @@ from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
 from typing import Any, Protocol
 
-from streamscribe.core.admission import SessionQuota
+from streamscribe.core.admission import SessionQuota, SessionRate
 from streamscribe.core.errors import Draining, SessionNotFound, StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.integrity import ensure
@@ -57,8 +57,13 @@ class HubObserver(Protocol):
 class Admission(Protocol):
     """Who may refuse a session for other reasons than a quota."""
 
-    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
-        """Counts a session (by its id on the bus), or says why not and counts nothing; at once."""
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+    ) -> StreamScribeError | None:
+        """Counts a session (by its id on the bus), or says why not and counts nothing; at once.
+
+        One that `yields` leaves a reserve to tenants with priority.
+        """
         ...
 
     def release(self, options: SessionOptions, session_id: SessionId) -> None:
@@ -69,7 +74,9 @@ class Admission(Protocol):
 class OpenDoor:
     """Refuses nobody."""
 
-    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+    ) -> StreamScribeError | None:
         """Yes."""
         return None
 
@@ -114,6 +121,8 @@ class Hub:
         self._register = register or NoRegister()
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
+        self._rate = SessionRate()
+        self._max_new_per_min = limits.max_new_sessions_per_min
         self._observer = observer
         self._admission = admission
         self._sessions: dict[tuple[str, str], LiveSession] = {}
@@ -241,6 +250,7 @@ class Hub:
         ensure(len(self._sessions) == len(self._by_bus_id) == self._quota.total, "registry == index == quota")
         ensure(self._empty.is_set() == (not self._sessions), "empty == no sessions")
         self._quota.check_integrity()
+        self._rate.check_integrity()
         for live in self._sessions.values():
             live.check_integrity()
 
@@ -272,9 +282,15 @@ class Hub:
             return going_down()
         if over := self._quota.admit(tenant.tenant_id, tenant.max_sessions):
             return over
-        if busy := self._admission.admit(options, bus_id):
+        now = asyncio.get_running_loop().time()
+        refusal: StreamScribeError | None = self._rate.refusal(
+            tenant.tenant_id, tenant.max_new_sessions_per_min or self._max_new_per_min, now
+        )
+        refusal = refusal or self._admission.admit(options, bus_id, yields=tenant.yields)
+        if refusal is not None:
             self._quota.release(tenant.tenant_id)
-            return busy
+            return refusal
+        self._rate.begin(tenant.tenant_id, now)
         return None
 
 

@@ -79,7 +79,11 @@ class LoadControl:
         self._lock = Lock()
         self._gauge = LoadGauge(clock())
         self._admission = LoadAdmission(
-            self._gauge, limits.max_utilisation, limits.max_lag_ms / 1000, limits.max_newcomers
+            self._gauge,
+            limits.max_utilisation,
+            limits.max_lag_ms / 1000,
+            limits.max_newcomers,
+            limits.priority_reserve,
         )
 
     def step_done(self, report: StepFacts) -> None:
@@ -102,10 +106,12 @@ class LoadControl:
         with self._lock:
             self._gauge.lagged(EVENT_LOOP, seconds, 1, self._clock())
 
-    def admit(self, options: SessionOptions, session_id: SessionId | None = None) -> StreamScribeError | None:
+    def admit(
+        self, options: SessionOptions, session_id: SessionId | None = None, *, yields: bool = False
+    ) -> StreamScribeError | None:
         """Counts one more session, to be released, or says why not and counts nothing; at once, and without work.
 
-        Which session it is, is of no importance here.
+        Which session it is, is of no importance here. One that `yields` leaves a reserve to tenants with priority.
         """
         if (error := self.outage()) is not None:
             self._shed(OUTAGE)
@@ -113,7 +119,7 @@ class LoadControl:
         if not options.live:
             return None
         with self._lock:
-            shed = self._admission.admit(options.audio.channels, self._clock())
+            shed = self._admission.admit(options.audio.channels, self._clock(), yields=yields)
         if shed is None:
             return None
         self._shed(shed)

@@ -11,6 +11,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from streamscribe.core.errors import BadRequest
+from streamscribe.core.fair_share import MAX_WEIGHT
 from streamscribe.core.hotwords import parse_hotwords
 from streamscribe.core.ids import TenantId
 from streamscribe.core.options import Hotword
@@ -70,11 +71,14 @@ class RuleEntry(BaseModel):
 
 
 class TenantEntry(BaseModel):
-    """A tenant's quota, keys, hot words, rules, redaction, and whether caches may keep anything of it."""
+    """A tenant's quotas, share, keys, hot words, rules, redaction, and whether caches may keep anything of it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_sessions: int | None = Field(default=None, ge=1, le=100_000)
+    max_new_sessions_per_min: int | None = Field(default=None, ge=1, le=100_000)
+    weight: int = Field(default=1, ge=1, le=MAX_WEIGHT)
+    priority: bool = False
     hotwords: Annotated[tuple[Hotword, ...], BeforeValidator(_listed_hotwords)] = ()
     rules: tuple[RuleEntry, ...] = Field(default=(), max_length=MAX_RULES)
     redact: tuple[Phrase, ...] = Field(default=(), max_length=MAX_RULE_PHRASES)
@@ -183,9 +187,19 @@ class FileTenantStore:
 
     def _known(self, content: bytes) -> dict[str, _Known]:
         keys: dict[str, _Known] = {}
-        for name, entry in _validated(self._path, content).tenants.items():
-            quota = entry.max_sessions or self._default_max_sessions
-            tenant = Tenant(TenantId(name), quota, entry.hotwords, entry.policy, entry.zero_retention)
+        tenants = _validated(self._path, content).tenants
+        any_priority = any(entry.priority for entry in tenants.values())
+        for name, entry in tenants.items():
+            tenant = Tenant(
+                TenantId(name),
+                entry.max_sessions or self._default_max_sessions,
+                entry.hotwords,
+                entry.policy,
+                entry.zero_retention,
+                max_new_sessions_per_min=entry.max_new_sessions_per_min,
+                weight=entry.weight,
+                yields=any_priority and not entry.priority,
+            )
             for key in entry.keys:
                 if key.id in keys:
                     raise KeyFileError(f"{self._path}: two keys have the id {key.id}")

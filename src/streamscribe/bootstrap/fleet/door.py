@@ -70,12 +70,14 @@ class FleetDoor:
         for control in self._controls.values():
             control.loop_lagged(seconds)
 
-    def admit(self, options: SessionOptions, session_id: SessionId) -> StreamScribeError | None:
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+    ) -> StreamScribeError | None:
         """Lets a session in where a worker would, the least loaded first; else why that one does not."""
         refusal: StreamScribeError | None = None
         self._reasons.clear()
         for member in self._fleet.by_load:
-            refused = self._controls[member].admit(options)
+            refused = self._controls[member].admit(options, yields=yields)
             if refused is None:
                 self._fleet.seat(session_id, options.audio.channels, member)
                 return None
