@@ -279,6 +279,7 @@ class SimMembership:
         self._take, self._assigned, self._give_up, self._lost = take, assigned, give_up, lost
         self._loop = asyncio.get_running_loop()
         self._at: dict[int, int] = {}
+        self._begun: set[int] = set()
         self._paused: set[int] = set()
         self._wanted: dict[int, int] = {}
         self._beat_at = self._loop.time()
@@ -344,8 +345,10 @@ class SimMembership:
             self._node.call(self._begin, numbers)
 
     def _begin(self, numbers: list[int]) -> None:
-        if not self._dead:
-            self._assigned(numbers)
+        ours = [number for number in numbers if number in self.owned]
+        if ours and not self._dead:
+            self._assigned(ours)
+            self._begun.update(ours)
             self._wake.set()
 
     async def _let_go(self, numbers: list[int]) -> None:
@@ -357,6 +360,7 @@ class SimMembership:
 
     def _drop(self, numbers: Collection[int]) -> None:
         self.owned.difference_update(numbers)
+        self._begun.difference_update(numbers)
         self._paused.difference_update(numbers)
 
     def _commit_now(self, offsets: dict[int, int]) -> None:
@@ -394,9 +398,9 @@ class SimMembership:
             more = True
             while more:
                 more = False
-                for number in sorted(self.owned - self._paused):
+                for number in sorted(self._begun - self._paused):
                     batch = broker.read(self._group.topic, number, self._at[number], broker.rng.randrange(1, 30))
-                    if batch and number in self.owned:
+                    if batch and number in self._begun:
                         more = True
                         self._at[number] += len(batch)
                         self._take(list(batch))
