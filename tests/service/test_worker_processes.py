@@ -332,7 +332,11 @@ async def test_models_are_replaced_in_all_workers_under_streams_and_a_worker_tha
                 os.kill(worker_pids(server)[0], signal.SIGKILL)
 
         assert await speaking(server, replace_and_kill, speech) == expected
-        assert await figure(server, "streamscribe_worker_ends_total") == 1
+
+        async def ended() -> bool:
+            return await figure(server, "streamscribe_worker_ends_total") == 1
+
+        await until(ended)
         await until_ready(server, WORKERS)
         assert await undisturbed(server, speech) == expected
 

@@ -5,7 +5,6 @@ and a machine with few cores can hold several.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -23,11 +22,13 @@ from streamscribe.wire.native_server import ResultMessage
 
 WORKERS = 2
 STEP_MS = 100
-"""What a final costs; a worker gives ten a second."""
+"""What a draft or a final costs; a worker gives ten a second."""
 BURST_S, PAUSE_S = 0.8, 1.2
 SESSION_S = 12.0
+SETTLE_S = 15.0
 SCRIPTS = 16
-FINALS_PER_S = 1 / (BURST_S + PAUSE_S)
+STEPS_PER_S = 2 / (BURST_S + PAUSE_S)
+"""A session's: a draft and a final for each burst."""
 FULL = 0.8
 """The share of the workers' time that is asked for at their peak: so that few are refused."""
 OVERLOAD = 3.0
@@ -48,7 +49,7 @@ async def overloaded(seconds: float) -> dict[str, float]:
     """Sessions come as fast as two workers can serve them, then three times as fast, while others knock."""
     allow_files(SPARE_FILES)
     scripts = [Script.of(seed, SESSION_S, BURST_S, PAUSE_S) for seed in range(SCRIPTS)]
-    served_at_once = FULL * WORKERS * 1000 / STEP_MS / FINALS_PER_S
+    served_at_once = FULL * WORKERS * 1000 / STEP_MS / STEPS_PER_S
     with LocalServer([*ONE_A_STEP, f"--workers={WORKERS}", *MANY]) as server:
         await until_ready(server, WORKERS)
         peak = await _crowd(server, scripts, served_at_once / SESSION_S, seconds)
@@ -84,20 +85,19 @@ class _Crowd:
 
 
 async def _crowd(server: RunningServer, scripts: Sequence[Script], per_s: float, seconds: float) -> _Crowd:
-    """Sessions that come so often; counted is what they are told in `seconds`, once the first would have left."""
+    """Sessions that come so often; counted is what they are told in `seconds`, once the first have left."""
     crowd, voices, url = _Crowd(), list[Voice](), server.address.websocket
-    start = json.dumps({"type": "start", "framing": "sequenced", "mode": "offline"}).encode()
 
     async def come(script: Script) -> None:
         try:
-            voices.append(await connect(url, partial(Voice, script=script, start=start)))
+            voices.append(await connect(url, partial(Voice, script=script)))
         except OSError:
             crowd.refused += 1
 
     async with asyncio.TaskGroup() as tasks:
         saying = tasks.create_task(say_in_turn(voices))
         began_s = perf_counter()
-        counted_from_s = began_s + SESSION_S
+        counted_from_s = began_s + SETTLE_S
         knocking = watching = None
         for number in count():
             due_s = began_s + number / per_s
