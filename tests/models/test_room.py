@@ -24,8 +24,8 @@ class Hall:
         self.attempts = 0
         self.broken = False
 
-    async def enter(self, name, priority=Priority.URGENT):
-        await self.room.enter(priority, lambda: self._attempt(name, priority))
+    async def enter(self, name, priority=Priority.URGENT, tenant=None):
+        await self.room.enter(priority, lambda: self._attempt(name, priority), tenant)
 
     def _attempt(self, name, priority):
         self.attempts += 1
@@ -64,6 +64,26 @@ async def test_who_waits_is_let_in_in_order_of_arrival_and_nobody_else_tries_for
         assert hall.inside == ["first", *range(turn + 1)]
     await asyncio.gather(*waiting)
     assert hall.attempts - before <= 200  # the one who comes in, and the next one, who finds no room
+
+
+async def test_tenants_come_in_in_turn_however_many_of_one_wait():
+    hall = Hall(1)
+    await hall.enter("first")
+    crowd = [asyncio.create_task(hall.enter(name, tenant="a")) for name in range(50)]
+    await settle()
+    others = [asyncio.create_task(hall.enter(name, tenant="b")) for name in ("x", "y")]
+    await settle()
+    crowd[1].cancel()
+    for _ in range(5):
+        await settle()
+        hall.leave()
+    await settle()
+    assert hall.inside == ["first", 0, "x", 2, "y", 3]
+    for _ in range(46):
+        hall.leave()
+        await settle()
+    await asyncio.gather(*others, *crowd, return_exceptions=True)
+    assert len(hall.inside) == 52
 
 
 async def test_files_that_wait_keep_no_live_session_out():

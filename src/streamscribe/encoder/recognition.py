@@ -74,7 +74,7 @@ class EncodedRecognition:
         """
         enter = partial(self._enter, priority, audio_s)
         if patient:
-            await self._room.enter(priority, enter)
+            await self._room.enter(priority, enter, share.tenant)
         else:
             enter()
         try:

@@ -169,7 +169,7 @@ class Replica(Generic[Req, Res]):
         answer = loop.create_future()
         pending = Pending(request, answer, loop)
         line_up = partial(self._line_up, pending, priority, audio_s, group, exclusive, share, since_s)
-        item_id = await self._room.enter(priority, line_up) if patient else line_up()
+        item_id = await self._room.enter(priority, line_up, share.tenant) if patient else line_up()
         try:
             result: Res = await answer
         except asyncio.CancelledError:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from threading import Lock
 from typing import TypeVar
@@ -14,7 +14,9 @@ Entered = TypeVar("Entered")
 
 
 class Room:
-    """Lets in one after the other, in the order in which they came, whoever waits for room in a stage.
+    """Lets in one after the other whoever waits for room in a stage: tenants in turn, each one's in order of coming.
+
+    So one that asks for ten times as much as there is room for keeps another waiting for one place only.
 
     Only the first in line tries, each time that something has left the stage, and the next one once it is in: nobody
     asks again and again, and no crowd wakes for one place. Files and drafts, which may fill half of the room, have a
@@ -25,9 +27,9 @@ class Room:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._lines: tuple[deque[_Waiter], deque[_Waiter]] = (deque(), deque())
+        self._lines = _Line(), _Line()
 
-    async def enter(self, priority: Priority, attempt: Callable[[], Entered]) -> Entered:
+    async def enter(self, priority: Priority, attempt: Callable[[], Entered], tenant: Hashable = None) -> Entered:
         """What `attempt` gives, which raises Overloaded while there is no room; whatever else it raises is raised."""
         line = self._lines[priority >= Priority.BULK]
         if not line:
@@ -35,8 +37,8 @@ class Room:
                 return attempt()
         waiter = _Waiter(asyncio.get_running_loop())
         with self._lock:
-            line.append(waiter)
-            if line[0] is waiter:
+            line.join(tenant, waiter)
+            if line.first is waiter:
                 waiter.turn.set()
         try:
             while True:
@@ -46,7 +48,7 @@ class Room:
                     return attempt()
         finally:
             with self._lock:
-                line.remove(waiter)
+                line.leave(tenant, waiter)
             self.freed()
 
     def freed(self) -> None:
@@ -54,9 +56,36 @@ class Room:
         if not any(self._lines):
             return
         with self._lock:
-            first = [line[0] for line in self._lines if line]
+            first = [line.first for line in self._lines if line]
         for waiter in first:
             waiter.call()
+
+
+class _Line:
+    """Who waits, by tenant; whose turn it is comes first. No tenant is kept for whom nobody waits."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[Hashable, deque[_Waiter]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
+    @property
+    def first(self) -> "_Waiter":
+        return next(iter(self._waiters.values()))[0]
+
+    def join(self, tenant: Hashable, waiter: "_Waiter") -> None:
+        self._waiters.setdefault(tenant, deque()).append(waiter)
+
+    def leave(self, tenant: Hashable, waiter: "_Waiter") -> None:
+        """The next tenant's turn comes, if it was this one's."""
+        waiters = self._waiters[tenant]
+        had_its_turn = self.first is waiter
+        waiters.remove(waiter)
+        if had_its_turn or not waiters:
+            del self._waiters[tenant]
+            if waiters:
+                self._waiters[tenant] = waiters
 
 
 class _Waiter:
