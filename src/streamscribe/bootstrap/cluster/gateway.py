@@ -18,6 +18,7 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.seats import SeatKeeper
+from streamscribe.observe.cluster_metrics import ClusterMetrics
 from streamscribe.observe.load import OUTAGE, LoadControl
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
@@ -98,6 +99,12 @@ async def cluster_gateway(settings: Settings) -> AsyncIterator[ClusterGateway]:
         )
         await bus.start()
         stack.push_async_callback(bus.close)
+        figures = {
+            "streamscribe_fenced_events": lambda: float(bus.fenced),
+            "streamscribe_dead_letters": lambda: float(bus.dead_letters),
+            "streamscribe_store_failures": lambda: float(store.counts().failures),
+        }
+        ClusterMetrics(metrics.registry, figures)
         health = Health({BUS: bus.check, STORE: store.check})
         load = LoadControl(settings.limits, metrics.session_shed)
         door = ClusterDoor(load, health, metrics, without_store=settings.store.admit_when_away)

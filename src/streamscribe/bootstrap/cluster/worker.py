@@ -15,7 +15,9 @@ from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.models.replica import StepReport
+from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.metrics import Metrics
+from streamscribe.ports import SessionStore
 from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ async def serve_worker(
                 await store.check()
                 bus = KafkaWorkerBus(settings.kafka, store, settings.limits.max_message_bytes)
                 await bus.start()
+                ClusterMetrics(metrics.registry, _figures(bus, store))
                 health = Health({"bus": bus.check, "store": store.check})
                 async with worker_side(settings, bus, metrics, _Unobserved(), warm_first=True) as side:
                     readiness = _Readiness(side, health)
@@ -81,6 +84,18 @@ async def serve_worker(
                             task.cancel()
             finally:
                 await store.close()
+
+
+def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:
+    return {
+        "streamscribe_bus_partitions": lambda: float(len(bus.partitions)),
+        "streamscribe_bus_unsent_bytes": lambda: float(bus.unsent_bytes),
+        "streamscribe_dead_letters": lambda: float(bus.dead_letters),
+        "streamscribe_lost_sessions": lambda: float(bus.lost),
+        "streamscribe_dropped_results": lambda: float(bus.dropped),
+        "streamscribe_store_fenced": lambda: float(store.counts().fenced),
+        "streamscribe_store_failures": lambda: float(store.counts().failures),
+    }
 
 
 class _Readiness:
