@@ -1,5 +1,7 @@
 """The caches that settings ask for, and what is told of settings that cannot be."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -145,7 +147,57 @@ def test_whoever_looks_finds_all_that_was_kept_and_takes_nothing_away(tmp_path: 
             "transcripts": 10,
         }
     assert kept.purge(ACME) == {"features": 10, "transcripts": 10}
-    assert not list((tmp_path / "texts").iterdir())
+    assert [path.name for path in (tmp_path / "texts").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize("name", ["feature_cache_dir", "transcript_dir"])
+def test_a_second_server_is_refused_a_folder_until_the_first_closes_it_and_who_looks_is_not(
+    tmp_path: Path, name: str
+) -> None:
+    wishes: dict[str, Any] = {name: tmp_path / "folder", "transcripts": True}
+    settings = settings_of(tmp_path, **wishes)
+    first = open_caches(settings)
+    with pytest.raises(SettingsError, match=rf"^setting cache\.{name}: .* another server uses it"):
+        open_caches(settings)
+    kept = open_kept(settings)
+    assert kept.purge() is not None
+    assert kept.verify() is not None
+    kept.close()
+    with pytest.raises(SettingsError, match="another server"):
+        open_caches(settings)
+    first.levels.close()
+    again = open_caches(settings)
+    again.levels.close()
+    again.levels.close()
+
+
+def test_a_server_that_was_killed_keeps_nobody_out_of_its_folder(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys\n"
+            "from pathlib import Path\n"
+            "from streamscribe.bootstrap.caches import open_caches\n"
+            "from streamscribe.settings import CacheSettings\n"
+            "folder = Path(sys.argv[1])\n"
+            "places = {'secret_file': folder / 'secret', 'feature_cache_dir': folder / 'features'}\n"
+            "caches = open_caches(CacheSettings(**places))\n"
+            "print('has it', flush=True)\n"
+            "sys.stdin.read()\n",
+            str(tmp_path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    settings = settings_of(tmp_path, feature_cache_dir=tmp_path / "features")
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"has it\n"
+        with pytest.raises(SettingsError, match="another server"):
+            open_caches(settings)
+        holder.kill()
+    open_caches(settings).levels.close()
 
 
 def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_purge_forgets_one_tenant_and_leaves_the_others(cli: Cli) -> None:
 
 
 def test_purge_forgets_one_entry_by_its_name(cli: Cli, tmp_path: Path) -> None:
-    name = next((tmp_path / "texts").iterdir()).name
+    name = next((tmp_path / "texts").glob("?" * 64)).name
     assert cli("purge", "--entry", name).exit_code == 0
     assert entries(cli) == {"features": 2, "transcripts": 1}
     again = cli("purge", "--entry", name)
@@ -98,7 +98,7 @@ def test_verify_finds_and_removes_what_was_changed(cli: Cli, tmp_path: Path) -> 
     assert cli("verify").stdout == (
         "features: 2 checked, 0 damaged and removed\ntranscripts: 2 checked, 0 damaged and removed\n"
     )
-    file = next((tmp_path / "features").iterdir())
+    file = next((tmp_path / "features").glob("?" * 64))
     data = bytearray(file.read_bytes())
     data[100] ^= 1
     file.write_bytes(data)

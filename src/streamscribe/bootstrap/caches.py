@@ -1,6 +1,6 @@
 """The caches of a process, from its settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +38,9 @@ _ANY_ROOM = 2**40
 
 Tiers = dict[str, BlobStore]
 Watched = StageOutputCache | Rest
+
+_OpenDisk = Callable[[str, Path, Seal, int, float], Tiers]
+"""Opens the folder of a setting."""
 
 _TURNS = {
     Turn.RESTS: "a cache in which next to nothing is found rests",
@@ -105,8 +108,10 @@ def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
         tenant_share=settings.tenant_share,
         ttl_s=settings.feature_ttl_s,
     )
-    kept_features = _kept_features(settings, _feature_memory(settings) | _feature_disk(settings, seal))
-    transcripts = _kept_transcripts(settings, _transcript_memory(settings) | _transcripts_beyond(settings, seal))
+    folders = partial(_disk, alone=True)
+    kept_features = _kept_features(settings, _feature_memory(settings) | _feature_disk(settings, seal, folders))
+    beyond = _transcripts_beyond(settings, seal, folders)
+    transcripts = _kept_transcripts(settings, _transcript_memory(settings) | beyond)
     levels: list[Level] = [EmbeddingLevel(embeddings)]
     features = None
     if kept_features is not None:
@@ -157,8 +162,8 @@ def open_kept(settings: CacheSettings) -> Levels:
     secret = cache_secret(settings)
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
-        _kept_features(settings, _feature_disk(settings, seal)),
-        _kept_transcripts(settings, _transcripts_beyond(settings, seal)),
+        _kept_features(settings, _feature_disk(settings, seal, _disk)),
+        _kept_transcripts(settings, _transcripts_beyond(settings, seal, _disk)),
     )
     return Levels([one.level(keys) for one in kept if one is not None])
 
@@ -191,9 +196,9 @@ def _feature_memory(settings: CacheSettings) -> Tiers:
     return {"memory": MemoryBlobs(max_bytes=room, owner_share=settings.tenant_share)} if room else {}
 
 
-def _feature_disk(settings: CacheSettings, seal: Seal) -> Tiers:
+def _feature_disk(settings: CacheSettings, seal: Seal, disk: _OpenDisk) -> Tiers:
     room, folder = int(settings.max_feature_cache_size), settings.feature_cache_dir
-    return _disk("feature_cache_dir", folder, seal, room, settings.tenant_share) if room and folder else {}
+    return disk("feature_cache_dir", folder, seal, room, settings.tenant_share) if room and folder else {}
 
 
 def _transcript_memory(settings: CacheSettings) -> Tiers:
@@ -202,21 +207,22 @@ def _transcript_memory(settings: CacheSettings) -> Tiers:
     return {"memory": MemoryBlobs(max_bytes=int(settings.max_transcript_bytes), owner_share=settings.tenant_share)}
 
 
-def _transcripts_beyond(settings: CacheSettings, seal: Seal) -> Tiers:
+def _transcripts_beyond(settings: CacheSettings, seal: Seal, disk: _OpenDisk) -> Tiers:
     if not settings.transcripts:
         return {}
     tiers: Tiers = {}
     if settings.transcript_dir is not None:
         room = int(settings.max_transcript_bytes)
-        tiers |= _disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share)
+        tiers |= disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share)
     if settings.redis_url is not None:
         tiers |= _redis(settings.redis_url.get_secret_value(), seal)
     return tiers
 
 
-def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float) -> Tiers:
+def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float, *, alone: bool = False) -> Tiers:
+    place = folder.expanduser()
     try:
-        return {"disk": DiskBlobs(folder.expanduser(), seal, max_bytes=max_bytes, owner_share=owner_share)}
+        return {"disk": DiskBlobs(place, seal, max_bytes=max_bytes, owner_share=owner_share, alone=alone)}
     except OSError as error:
         raise SettingsError(f"setting cache.{setting}: {folder}: {error.strerror}") from None
 

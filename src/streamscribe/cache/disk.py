@@ -1,6 +1,7 @@
 """Blobs in a folder: one sealed file each, named by its key."""
 
 import errno
+import fcntl
 import os
 import re
 import tempfile
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from weakref import finalize
 
 from streamscribe.cache.blobs import SEAL_HEADER_BYTES, Seal, Sealed
 from streamscribe.cache.expiry import MAX_ENTRIES, ExpiringBooks
@@ -21,6 +23,10 @@ from streamscribe.ports import Blob, Usage, Verified
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
 _NEW = re.compile(r"new-[0-9a-f]{64}-[a-z0-9_]{8}\Z")
 """A file that is being written: this process' own names only, as a folder may hold what others call new."""
+
+
+_LOCK = ".lock"
+_IN_USE = "another server uses it; give each server a folder of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +45,9 @@ class DiskBlobs:
     blobs only; what a crash of the machine cuts does not verify. Files are readable by their owner only. The least
     recently used go, also over a restart: a file's time is that of its last use.
 
-    One server at a time uses a folder. Another process may open it to look, verify and purge; what it takes away is a
-    miss here. The constructor reads every file's header, and raises OSError if the folder cannot be made or read.
+    One server at a time uses a folder, `alone`, until it closes it or ends. Another process may open it to look, verify
+    and purge; what it takes away is a miss here. The constructor reads every file's header, and raises OSError if the
+    folder cannot be made or read, or another server has it.
     """
 
     def __init__(
@@ -51,6 +58,7 @@ class DiskBlobs:
         max_bytes: int,
         max_entries: int = MAX_ENTRIES,
         owner_share: float = 1.0,
+        alone: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._folder = folder
@@ -64,6 +72,7 @@ class DiskBlobs:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except FileExistsError:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+        self._let_go = finalize(self, os.close, _claim(folder)) if alone else None
         self._take_stock()
 
     def get(self, key: CacheKey) -> Blob | None:
@@ -133,7 +142,9 @@ class DiskBlobs:
         return Verified(len(keys), self._damaged - before)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Lets others have the folder."""
+        if self._let_go is not None:
+            self._let_go()
 
     def check_integrity(self) -> None:
         """The books' equation; the folder's files are those of the books, with the sizes that they have there."""
@@ -249,3 +260,19 @@ class DiskBlobs:
             return None
         owner, expires_ms = told
         return _File(CacheKey(entry.name), stat.st_mtime, stat.st_size, owner, expires_ms / 1000)
+
+
+def _claim(folder: Path) -> int:
+    """A descriptor that keeps every other server out of the folder while it is open; however this one ends, it closes.
+
+    Raises BlockingIOError where another has one.
+    """
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise BlockingIOError(errno.EWOULDBLOCK, _IN_USE) from None
+    except OSError:
+        pass  # a file system without locks: nobody is kept out of it
+    return descriptor
