@@ -327,11 +327,30 @@ def test_what_waits_shares_a_pass_and_its_padding_is_told():
         assert (step.fallbacks, step.failed) == (0, 0)
 
 
-def test_a_step_waits_for_whoever_is_being_read_and_for_nobody_else():
+@pytest.mark.parametrize("priority", Priority)
+def test_a_step_waits_for_whoever_is_being_read_and_for_nobody_else(priority):
     with rig(wait_ms=3_600_000) as one:
-        one.submit(clip(1)).result()
-        futures = [one.submit(clip(seed), priority=Priority.NORMAL) for seed in range(2, 6)]
-        results(futures)
+        one.submit(clip(1), priority=priority).result(timeout=60)
+        results([one.submit(clip(seed), priority=priority) for seed in range(2, 6)])
+
+
+@pytest.mark.parametrize("priority", [Priority.URGENT, Priority.BULK])
+def test_segments_that_come_together_share_a_step_though_they_are_read_one_after_the_other(priority):
+    class Slow(FakeEncoder):
+        reading = threading.Event()
+
+        def features(self, samples, frames=None, window=Window.SHORT):
+            if len(samples) == 8_000:
+                self.reading.wait()
+            return super().features(samples, frames, window)
+
+    with rig(Slow(), wait_ms=3_600_000) as one:
+        late = one.submit(clip(0, 8_000), priority=priority)
+        futures = [one.submit(clip(seed), priority=priority) for seed in range(1, 6)]
+        one.queued(5)
+        Slow.reading.set()
+        results([late, *futures])
+        assert [len(batch) for batch in one.encoder.batches] == [6]
 
 
 def test_features_are_taken_from_their_store_and_put_there():

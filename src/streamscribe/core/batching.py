@@ -31,7 +31,8 @@ class BatchPolicy:
 
     A step takes requests of one group: at most `max_batch_size`, and `max_batch_s` seconds of audio when all are
     padded to the longest (one that is longer runs alone). One that is not full waits for others until its oldest
-    request has waited `wait_ms`, unless one is urgent or nobody else can join. At most `max_waiting_s` seconds of
+    request has waited `wait_ms`, unless nobody else can join, or one is of a level that waits for nobody: with
+    `all_wait` there is none such, for where it is known who comes. At most `max_waiting_s` seconds of
     audio wait; at most `max_inflight` requests wait or run.
 
     Of one tenant's requests each is passed only by those of a higher priority that come within `aging_s` (a level)
@@ -46,6 +47,7 @@ class BatchPolicy:
     max_waiting_s: float = 600.0
     max_inflight: int = 4096
     aging_s: float = 5.0
+    all_wait: bool = False
 
 
 class Batcher:
@@ -200,7 +202,8 @@ class Batcher:
         return sorted(company(first, group, line, limit, policy.max_batch_s, policy.aging_s), key=RANK)
 
     def _urgency(self, item: Waiting) -> Urgency:
-        wait_s = 0.0 if item.priority in (Priority.URGENT, Priority.BULK) else self._policy.wait_ms / 1000
+        waits = self._policy.all_wait or item.priority not in (Priority.URGENT, Priority.BULK)
+        wait_s = self._policy.wait_ms / 1000 if waits else 0.0
         since = item.arrived if item.since is None else item.since
         rank = (since + item.priority * self._policy.aging_s, item.id)
         return Urgency(rank, item.priority, item.arrived + wait_s)

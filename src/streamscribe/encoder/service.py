@@ -98,7 +98,7 @@ class EncoderService:
         self.replica: Replica[Job, Embedding] = Replica(
             name,
             self._metered.encode,
-            policy=policy,
+            policy=replace(policy, all_wait=True),  # for those in the front threads, and for nobody else
             on_step=self._stepped,
             on_error=on_error,
             warm_up=encoder_runs(encoder, policy),
