@@ -108,6 +108,8 @@ class SimSender:
         self._wake = asyncio.Event()
         self._report_wake = asyncio.Event()
         self._full = False
+        self.dead = False
+        """Its process is: nothing leaves it any more."""
         self._tasks = [node.spawn(self._send()), node.spawn(self._report())]
 
     @property
@@ -138,7 +140,7 @@ class SimSender:
                 await asyncio.sleep(self._broker.delay())
                 await self._broker.answers()
                 for _ in range(self._broker.rng.randrange(1, 20)):  # what shares a request
-                    if self._queue:
+                    if self._queue and not self.dead:
                         (topic, partition, key, value, headers), done = self._queue.popleft()
                         self._broker.append(topic, partition, key, value, headers)
                         self._reports.append((done, len(value), loop.time() + self._broker.delay()))
@@ -152,7 +154,8 @@ class SimSender:
             while self._reports:
                 await asyncio.sleep(self._reports[0][2] - loop.time())
                 done, size, _ = self._reports.popleft()
-                self._sent(done, size, None)
+                if not self.dead:
+                    self._sent(done, size, None)
 
     def _sent(self, done: Callable[..., None], size: int, error: StreamScribeError | None) -> None:
         self.unsent_bytes -= size
@@ -249,13 +252,16 @@ class Group:
         for member, numbers in moving.items():
             if numbers:
                 await member.revoke(numbers)
+        members = [member for member in self.members if not member.evicted]
+        if set(members) != set(kept):
+            self._changed.set()  # it begins anew
+            return
         free = [n for n in range(self.broker.partitions) if n not in owners or n in moving[owners[n]]]
         for number in free:
             member = min(members, key=lambda one: len(kept[one]))
             kept[member].append(number)
         for member in members:
-            if not member.evicted and member in self.members:
-                member.assign([number for number in kept[member] if number not in member.owned])
+            member.assign([number for number in kept[member] if number not in member.owned])
 
 
 class SimMembership:
@@ -285,7 +291,7 @@ class SimMembership:
         self._beat_at = self._loop.time()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
-        self._dead = False
+        self.dead = False
 
     @property
     def silent_s(self) -> float:
@@ -303,7 +309,7 @@ class SimMembership:
         self._tasks = [self._node.spawn(self._beat()), self._node.spawn(self._read())]
 
     async def leave(self) -> None:
-        if self._dead:
+        if self.dead:
             return
         if not self.evicted and self.owned:
             self._commit_now(await self._give_up(sorted(self.owned)))
@@ -314,7 +320,7 @@ class SimMembership:
 
     async def kill(self) -> None:
         """It does nothing more; the group will notice, if it was not told."""
-        self._dead = True
+        self.dead = True
         await _cancel(self._tasks)
 
     def pause(self, partition: int) -> None:
@@ -328,14 +334,17 @@ class SimMembership:
         self._wanted.update(offsets)
 
     async def revoke(self, numbers: list[int]) -> None:
-        """The coordinator's: returns when it has let go, or after a while."""
+        """The coordinator's: returns when it has let go; who does not answer in time is thrown out."""
         asked = self._node.spawn(self._let_go(numbers))
+        self._tasks.append(asked)
         done, _ = await asyncio.wait([asked], timeout=GIVE_UP_S + SESSION_TIMEOUT_S)
-        if not done:
-            asked.cancel()
-            self._drop(numbers)
-            return
-        asked.result()
+        if done:
+            self._tasks.remove(asked)
+            if not asked.cancelled():
+                asked.result()
+        elif not self.evicted:
+            self._group.members.remove(self)
+            self.evicted = True
 
     def assign(self, numbers: list[int]) -> None:
         """The coordinator's: it reads them from where the group committed."""
@@ -346,13 +355,13 @@ class SimMembership:
 
     def _begin(self, numbers: list[int]) -> None:
         ours = [number for number in numbers if number in self.owned]
-        if ours and not self._dead:
+        if ours and not self.dead:
             self._assigned(ours)
             self._begun.update(ours)
             self._wake.set()
 
     async def _let_go(self, numbers: list[int]) -> None:
-        if not self._dead:
+        if not self.dead:
             with suppress(TimeoutError):
                 async with asyncio.timeout(GIVE_UP_S):
                     self._commit_now(await self._give_up(numbers))
@@ -376,7 +385,7 @@ class SimMembership:
             if away_s > 0:
                 self._beat_at = self._loop.time() + away_s  # a coordinator that is away throws nobody out
                 await asyncio.sleep(away_s)
-            if self.evicted:
+            if self.evicted and not self.dead:
                 self._lost(sorted(self.owned))
                 self._drop(list(self.owned))
                 self.evicted = False
@@ -386,7 +395,7 @@ class SimMembership:
                 self._group.change()
             self._beat_at = self._loop.time()
             wanted, self._wanted = self._wanted, {}
-            self._commit_now(wanted)
+            self._commit_now({} if self.dead else wanted)
 
     async def _read(self) -> None:
         broker = self._group.broker
@@ -400,7 +409,7 @@ class SimMembership:
                 more = False
                 for number in sorted(self._begun - self._paused):
                     batch = broker.read(self._group.topic, number, self._at[number], broker.rng.randrange(1, 30))
-                    if batch and number in self._begun:
+                    if batch and number in self._begun and not self.dead:
                         more = True
                         self._at[number] += len(batch)
                         self._take(list(batch))

@@ -2,18 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.worker import KafkaWorkerBus
-from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.core.ids import SessionId
-from streamscribe.core.lease import Lease
-from streamscribe.core.records import SessionOpened
 from streamscribe.gateway.hub import OpenDoor
 from streamscribe.models.pool import Models
 from streamscribe.settings import KafkaSettings, WorkerSettings
@@ -39,25 +35,8 @@ class UnsureStore:
         self._rng = rng
         self._unsure = rng.choice((0.0, 0.0, 0.05, 0.2))
 
-    async def claim(self, session_id: SessionId, owner: str) -> Lease:
-        return await self._ask(self._store.claim, session_id, owner)  # type: ignore[no-any-return]
-
-    async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
-        return await self._ask(self._store.renew, leases)  # type: ignore[no-any-return]
-
-    async def release(self, lease: Lease) -> None:
-        await self._ask(self._store.release, lease)
-
-    async def save(
-        self, lease: Lease, *, opened: SessionOpened | None = None, checkpoint: Checkpoint | None = None
-    ) -> None:
-        await self._ask(self._store.save, lease, opened=opened, checkpoint=checkpoint)
-
-    async def load(self, session_id: SessionId) -> SessionOpened | None:
-        return await self._ask(self._store.load, session_id)  # type: ignore[no-any-return]
-
-    async def forget(self, lease: Lease) -> None:
-        await self._ask(self._store.forget, lease)
+    def __getattr__(self, method: str) -> Any:
+        return partial(self._ask, getattr(self._store, method))
 
     async def _ask(self, method: Any, *args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(self._rng.uniform(0, 0.01))
@@ -130,6 +109,8 @@ class KafkaWorker(WorkerProcess):
         super().__init__(node, Worker(self.bus, models, TEXT, WorkerSettings(), Recorder()), models)
 
     async def end(self) -> None:
+        self._sender.dead = self._membership.dead = True
+        self.node.thaw()
         await self._sender.kill()
         await self._membership.kill()
         await self.bus.stop_tasks()

@@ -147,7 +147,9 @@ class _Stage:
         while True:
             for site in self.run.sites:
                 site.check_integrity()
-            await asyncio.sleep(CHECK_EVERY_S)  # an odd time: nothing else is under way in this turn
+            await asyncio.sleep(CHECK_EVERY_S)
+            for _ in range(10):  # a session that was let go takes some turns to unwind
+                await asyncio.sleep(0)
 
     async def _faults(self) -> None:
         began_s = self.loop.time()
