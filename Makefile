@@ -12,7 +12,7 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup models check test demo serve bench chaos tiny-models format clean
+.PHONY: help setup models check test sim-long demo serve bench chaos tiny-models format clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: check models $(TEST_STAMP) ## everything: check, then real models, FunASR,
 	@sh tools/setup.sh test-packages
 	@$(BIN)/streamscribe models pull telephone-prompts
 	@STREAMSCRIBE_TEST_FUNASR=1 $(BIN)/pytest tests $(FAST:%=--ignore=%) $(SIDE_BY_SIDE)
+
+sim-long: $(STAMP) ## run 20,000 seeds of the simulation, with a bar (ARGS=... takes others; see docs/simulation.md)
+	@$(BIN)/python -m tests.sim.run --seeds 20000 $(ARGS)
 
 demo: models ## start the server, stream a recording into it, print what it hears (FILE=... takes yours)
 	@$(BIN)/streamscribe demo $(FILE)
