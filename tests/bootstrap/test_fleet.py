@@ -124,7 +124,9 @@ def test_what_workers_keep_is_summed_but_for_what_they_share() -> None:
     told = merged([(level(3, 1),), (level(4, 2),)], figures=True)
     tiers = (Tier("memory", True, 3, 30, 2), Tier("redis", True, 7, 70, 0))
     assert told == (Level("transcripts", tiers, 60.0, 7, 4),)
-    names = merged([(level(3, 1),)], figures=False)
+    rests = msgspec.structs.replace(level(3, 1), resting=True)
+    assert merged([(rests,), (level(4, 2),)], figures=True)[0].resting is True
+    names = merged([(rests,)], figures=False)
     assert names == (Level("transcripts", (Tier("memory"), Tier("redis")), 60.0),)
 
 

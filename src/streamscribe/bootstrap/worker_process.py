@@ -134,8 +134,8 @@ class Talk:
             return text.decode()
         if self._side is None or self._desk is None:
             return None
-        if ask.what == "facts":
-            return await self._desk.levels(figures=True)
+        if ask.what in ("facts", "outline"):
+            return await self._desk.levels(figures=ask.what == "facts")
         if ask.what == "purge":
             return await self._desk.purge(TenantId(ask.tenant or ""))
         return await self._side.reloading.to(ModelSettings.model_validate(ask.settings))

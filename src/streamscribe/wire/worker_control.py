@@ -23,12 +23,12 @@ class Begin(msgspec.Struct, tag="begin", frozen=True):
 class Ask(msgspec.Struct, tag="ask", frozen=True, omit_defaults=True):
     """A question, answered by an `Answer` of the same id.
 
-    `metrics`: the exposition's text. `facts`: what the caches hold. `purge`: forgets all of `tenant`. `reload`: brings
-    the models to `settings` (of `model`).
+    `metrics`: the exposition's text. `facts`: what the caches hold. `outline`: their names only, without a look.
+    `purge`: forgets all of `tenant`. `reload`: brings the models to `settings` (of `model`).
     """
 
     id: int
-    what: Literal["metrics", "facts", "purge", "reload"]
+    what: Literal["metrics", "facts", "outline", "purge", "reload"]
     tenant: str | None = None
     settings: dict[str, Any] | None = None
 

@@ -40,7 +40,7 @@ class FleetDesk:
     async def levels(self, *, figures: bool) -> tuple[Level, ...]:
         """What all keep together; without `figures` the names only. Raises CacheUnavailable."""
         async with self._turn:
-            told = [_levels.decode(raw) for raw in await self._of_all("facts")]
+            told = [_levels.decode(raw) for raw in await self._of_all("facts" if figures else "outline")]
         return merged([one for one in told if one is not None], figures=figures)
 
     async def purge(self, tenant: TenantId) -> Mapping[str, int]:

@@ -21,7 +21,7 @@ ASK_TIMEOUT_S = 30.0
 LEAVE_S = 5.0
 """How long a worker that was told to stop may take before it is killed."""
 
-What = Literal["metrics", "facts", "purge", "reload"]
+What = Literal["metrics", "facts", "outline", "purge", "reload"]
 
 
 class WorkerProcess:
