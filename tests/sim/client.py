@@ -180,7 +180,7 @@ class SimClient:
         except Closed as closed:
             code = closed.code
         self._socket = None
-        error = self._last_error
+        error = None if code == 1006 else self._last_error  # what broke was not closed for an error
         if self.closed is not None or self.gone:
             return True
         if error is not None and error.retry != "resume":

@@ -1,5 +1,7 @@
 """Many seeds with a progress bar, or a few to look at: `python -m tests.sim.run SEED...`, `--seeds N`."""
 
+# ruff: noqa: T201 - it is a command
+
 import argparse
 import sys
 import time
