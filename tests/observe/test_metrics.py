@@ -41,6 +41,7 @@ def test_the_names_that_dashboards_know_are_there() -> None:
     metrics.segment_empty(ACME)
     metrics.segment_failed(ACME)
     metrics.first_pass_failed(ACME)
+    metrics.segment_degraded(ACME)
     metrics.segment_recognised(2.0, 0.4)
     metrics.session_refused(QuotaExceeded())
     metrics.session_failed(QuotaExceeded())
@@ -59,6 +60,7 @@ def test_the_names_that_dashboards_know_are_there() -> None:
         'funasr_hotword_hit_ratio{tenant="acme"} 0.75',
         'streamscribe_hotword_finals_total{hit="no",tenant="acme"} 1.0',
         'streamscribe_first_pass_failures_total{tenant="acme"} 1.0',
+        'streamscribe_degraded_segments_total{tenant="acme"} 1.0',
         "funasr_first_token_latency_ms_sum 300.0",
         "funasr_partial_update_interval_ms_sum 500.0",
         'funasr_final_latency_ms_sum{pass="1"} 800.0',

@@ -68,6 +68,12 @@ class ResultInstruments:
             ["tenant"],
             registry=registry,
         )
+        self.degraded = Counter(
+            "streamscribe_degraded_segments",
+            "Live segments that got the text of their first pass again, as the second came too late.",
+            ["tenant"],
+            registry=registry,
+        )
         self.hotword_finals = Counter(
             "streamscribe_hotword_finals",
             "Finals with text of sessions that have hot words, by whether they have at least one of them.",

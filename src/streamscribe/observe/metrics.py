@@ -135,6 +135,10 @@ class Metrics:
         """A segment in which nobody spoke."""
         self._results.finals.labels(self._label(tenant_id), "empty").inc()
 
+    def segment_degraded(self, tenant_id: TenantId) -> None:
+        """A segment whose last final is the text of its first pass."""
+        self._results.degraded.labels(self._label(tenant_id)).inc()
+
     def first_pass_failed(self, tenant_id: TenantId) -> None:
         """A segment whose text comes with the second pass only."""
         self._results.first_pass_failures.labels(self._label(tenant_id)).inc()

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 from streamscribe.cache.transcripts import Said
 from streamscribe.core.endpoint import SegmentClosed
@@ -104,7 +105,7 @@ class Finals:
             if closed.turn is not None:
                 earlier = await closed.turn.earlier()
                 request = request and replace(request, context=earlier)
-            final = NOBODY_SPOKE if request is None else await self._recognise(segment, end, request)
+            final = NOBODY_SPOKE if request is None else await self._text(segment, end, request)
             if closed.turn is not None:
                 closed.turn.speak(final.heard.text, end)
         except Exception:
@@ -117,6 +118,27 @@ class Finals:
             await segment.first_final
         segment.models.give_back()
         self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
+
+    async def _text(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
+        """What this pass hears; of a live session, where that comes too late, what the first one heard."""
+        lag = self._tools.lag
+        if segment.first_final is None or not self._options.live or lag.bound_s == inf:
+            return await self._recognise(segment, end, request)
+        ticket = lag.ask(self._loop.time())
+        if ticket is not None:
+            late = False
+            try:
+                async with asyncio.timeout(lag.bound_s):
+                    return await self._recognise(segment, end, request)
+            except TimeoutError:
+                late = True
+            finally:
+                lag.give_back(ticket, late=late)
+        await segment.first_final
+        if segment.first is None:  # it failed, and only this pass can tell the text
+            return await self._recognise(segment, end, request)
+        self._tools.observer.segment_degraded(self._teller.tenant_id)
+        return replace(segment.first, degraded=True)
 
     async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
         found = await self._tools.recall.find(segment.models, request, punctuation=self._options.punctuation)

@@ -188,6 +188,7 @@ class FirstPass:
             final = await self._finisher.finish(run.segment, end.closed.end, heard, marks or ())
         if self._is_last:
             run.segment.models.give_back()
+        run.segment.first = None if failed else final
         told = None if failed else partial(self._teller.final, run.segment, 1, final, end.closed.end)
         self._line.ready(end.place, partial(_conclude, run.segment, told))
 

@@ -44,6 +44,10 @@ class WorkerObserver(Protocol):
         """A segment that gets no first text: the pass that follows tells it."""
         ...
 
+    def segment_degraded(self, tenant_id: TenantId) -> None:
+        """A live segment whose last final is the text of its first pass: the second would have come too late."""
+        ...
+
     def segment_failed(self, tenant_id: TenantId) -> None:
         """A segment whose final will not come; its session fails."""
         ...

@@ -3,10 +3,12 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from math import inf
 from traceback import clear_frames
 from typing import NoReturn
 
 from streamscribe.cache.transcripts import Transcripts
+from streamscribe.core.degrade import SecondPassLag
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
@@ -77,6 +79,7 @@ class Worker:
         self._budget = DraftBudget(settings.partial_interval_ms / 1000)
         engine = models.first_pass
         self._chunk = None if engine is None else AdaptiveChunk(engine.current.recognizer.chunk_choices_ms)
+        self._lag = SecondPassLag(settings.degrade_after_ms / 1000 if settings.degrade == "first_pass" else inf)
         self._sessions: dict[SessionId, _Owned] = {}
 
     @property
@@ -101,6 +104,7 @@ class Worker:
                 self._chunk,
                 Recall(self._transcripts, keeper, self._observer),
                 self._context_ttl_s,
+                self._lag,
             )
             async with asyncio.TaskGroup() as tasks:
                 self._bus.attach_worker(lambda record: self._accept(record, tasks, tools))
@@ -110,6 +114,7 @@ class Worker:
     def check_integrity(self) -> None:
         """The equations of all ledgers of all sessions."""
         self._budget.check_integrity()
+        self._lag.check_integrity()
         if self._chunk is not None:
             self._chunk.check_integrity()
         for owned in self._sessions.values():

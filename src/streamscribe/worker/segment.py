@@ -9,6 +9,7 @@ import numpy as np
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import Priority
+from streamscribe.core.degrade import SecondPassLag
 from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.fair_share import Share
 from streamscribe.core.ids import TenantId
@@ -35,7 +36,8 @@ class StreamTools:
     """What all sessions of a worker share. `executor` is the one thread in which text is finished.
 
     `chunk` is the first pass's for adaptive sessions; None where there is no first pass. `context_ttl_s` is how long
-    what a session said before is given to the model that recognises segments; 0: never.
+    what a session said before is given to the model that recognises segments; 0: never. `lag` says whether live
+    segments do without their second pass.
     """
 
     models: Models
@@ -48,6 +50,7 @@ class StreamTools:
     chunk: AdaptiveChunk | None
     recall: Recall
     context_ttl_s: float
+    lag: SecondPassLag
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +59,7 @@ class Segment:
 
     No cut can lie before `safe`. `hotwords` are those that held at its opening. `told_s` is when its last partial was
     told. `models` are those that were current then, given back with its last final. `first_final` is done when its
-    first pass has told its final, or will tell none; None where no pass comes before the last.
+    first pass has told its final, which is `first`, or will tell none; None where no pass comes before the last.
     """
 
     id: int
@@ -73,6 +76,7 @@ class Segment:
     voice_ended_s: float = 0.0
     told_s: float | None = None
     first_final: asyncio.Future[None] | None = None
+    first: "Final | None" = None
 
     def request(self, closed: SegmentClosed, options: SessionOptions, *, words: bool) -> SegmentRequest:
         """What a model is asked about all of it. It computes frames of its own where silence is to follow."""
@@ -112,6 +116,7 @@ class Final:
     """What a pass heard in a segment, as people read it.
 
     `hits` are those of the tenant's rules, `hotwords` the phrases of the segment's hot words that are in the text.
+    `degraded`: the pass before heard it.
     """
 
     heard: Hypothesis
@@ -119,6 +124,7 @@ class Final:
     words: tuple[Word, ...] = ()
     hits: tuple[RuleHit, ...] = ()
     hotwords: tuple[str, ...] = ()
+    degraded: bool = False
 
 
 def share_of(opened: SessionOpened) -> Share:

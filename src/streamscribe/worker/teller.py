@@ -102,6 +102,7 @@ class Teller:
             language=final.heard.language,
             emotion=final.heard.emotion,
             events=final.heard.events,
+            degraded=final.degraded,
         )
         late_s = self._loop.time() - segment.voice_ended_s if self._opened.options.live else None
         self._observer.final_sent(self.tenant_id, late_s, pass_, last)
