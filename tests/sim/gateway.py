@@ -23,7 +23,7 @@ from tests.sim.network import WebSocket
 
 TENANT = Tenant(TenantId("tenant"), max_sessions=100)
 LIMITS = LimitSettings(resume_window_s=20.0)
-GATEWAY = GatewaySettings(drain_timeout_s=6.0, drain_grace_s=0.2)
+GATEWAY = GatewaySettings(drain_timeout_s=10.0, drain_grace_s=0.2)
 BACKLOG_S = 2.0
 
 

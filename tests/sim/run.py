@@ -148,8 +148,14 @@ class _Stage:
             for site in self.run.sites:
                 site.check_integrity()
             await asyncio.sleep(CHECK_EVERY_S)
-            for _ in range(10):  # a session that was let go takes some turns to unwind
-                await asyncio.sleep(0)
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Returns when what was let go has unwound, which takes some turns, or stands still."""
+        for _ in range(200):
+            await asyncio.sleep(0)
+            if not any(task.cancelling() for task in asyncio.all_tasks()):
+                return
 
     async def _faults(self) -> None:
         began_s = self.loop.time()
