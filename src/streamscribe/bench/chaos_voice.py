@@ -140,14 +140,19 @@ class Voice(LoadSession):
             self.told_.errors.append(_refusal.decode(payload).name)
 
 
-async def all_say(url: str, scripts: Sequence[Script], count: int, start: bytes = START) -> list[Voice]:
-    """So many sessions, each with the next script; returns when all are over, or the last is late by a minute."""
+async def all_say(url: str, scripts: Sequence[Script], count: int, opened: asyncio.Event | None = None) -> list[Voice]:
+    """So many sessions, each with the next script; returns when all are over, or the last is late by a minute.
+
+    `opened` is set when all are there.
+    """
     voices: list[Voice] = []
     async with asyncio.TaskGroup() as tasks:
         saying = tasks.create_task(say_in_turn(voices))
         for script in islice(cycle(scripts), count):
-            voices.append(await connect(url, partial(Voice, script=script, start=start)))
+            voices.append(await connect(url, partial(Voice, script=script)))
             await asyncio.sleep(1 / OPENED_PER_S)
+        if opened is not None:
+            opened.set()
         while not all(voice.done or voice.closed.done() for voice in voices):  # noqa: ASYNC110 - they are many
             await asyncio.sleep(CHUNK_S)
         saying.cancel()

@@ -101,9 +101,10 @@ async def _under(harm: Harm, sessions: int, seconds: float, *more: str) -> tuple
     with LocalServer([*arguments, *more]) as server:
         await until_ready(server, WORKERS)
         expected = await all_say(server.address.websocket, scripts, len(scripts))
-        harming = asyncio.create_task(harm(server))
+        opened = asyncio.Event()
+        harming = asyncio.create_task(_after(opened, harm(server)))
         try:
-            voices = await all_say(server.address.websocket, scripts, sessions)
+            voices = await all_say(server.address.websocket, scripts, sessions, opened)
         finally:
             harming.cancel()
             await asyncio.wait([harming])
@@ -112,3 +113,12 @@ async def _under(harm: Harm, sessions: int, seconds: float, *more: str) -> tuple
     if not harming.cancelled():
         harming.result()
     return held_against(expected, voices) | {"worker_ends": ends, "taken_over_sessions": moved}, voices
+
+
+async def _after(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    try:
+        await event.wait()
+    except asyncio.CancelledError:
+        work.close()
+        raise
+    await work

@@ -50,9 +50,10 @@ async def until_ready(server: RunningServer, workers: int) -> None:
 
 async def replace(server: RunningServer, pid: int, workers: int) -> None:
     """Tells one worker to end; returns when another one is ready in its place."""
+    before = await counted(server, "streamscribe_worker_ends_total")
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    while is_alive(pid):  # noqa: ASYNC110 - it is not our child
+    while await counted(server, "streamscribe_worker_ends_total") <= before:  # noqa: ASYNC110 - nobody tells it
         await asyncio.sleep(LOOK_EVERY_S)
     await until_ready(server, workers)
 
