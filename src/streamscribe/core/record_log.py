@@ -12,12 +12,13 @@ class RecordLog:
     at most as many as one event may release.
     """
 
-    def __init__(self) -> None:
-        self._published = 0
-        self._durable = 0
+    def __init__(self, published: int = 0, durable_sequence: int | None = None) -> None:
+        """Goes on behind so many `published` records, whose audio up to `durable_sequence` is durable."""
+        self._published = published
+        self._durable = published
         self._audio = 0
         self._pending: deque[tuple[int, int]] = deque()
-        self._durable_sequence: int | None = None
+        self._durable_sequence = durable_sequence
 
     @property
     def published(self) -> int:
@@ -26,7 +27,7 @@ class RecordLog:
 
     @property
     def audio(self) -> int:
-        """How many of them are audio."""
+        """How many of those that were numbered here are audio."""
         return self._audio
 
     @property

@@ -52,6 +52,7 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_life import SessionLife
+from streamscribe.core.session_past import SessionPast
 from streamscribe.core.session_table import Stage
 from streamscribe.core.session_timers import Alarm, SessionTimers
 from streamscribe.core.uplink import Uplink
@@ -73,14 +74,18 @@ class Session:
         now: float,
         lingers: bool = False,
         texts: TenantTexts = NO_TEXTS,
+        past: SessionPast | None = None,
     ) -> None:
+        """With a `past`, another gateway had the session: it begins detached, and waits for its client's resume."""
         self._identity = identity
         self._limits = limits
-        self._uplink = Uplink(identity, limits, options, texts)
-        self._downlink = Downlink(identity, limits)
+        self._uplink = Uplink(identity, limits, options, texts, None if past is None else past.uplink)
+        self._downlink = Downlink(identity, limits) if past is None else past.downlink
         self._timers = SessionTimers(limits, now)
         self._life = SessionLife(self._uplink, self._timers, lingers=lingers)
         self._client = SessionClient(self._life, self._uplink)
+        if past is not None:
+            self._life.go_on(now, ended=past.uplink.ended, outcome=past.outcome)
 
     @property
     def stage(self) -> Stage:

@@ -35,6 +35,16 @@ class SessionLife:
         """Whether it was not the client who ended it."""
         return self._closing_error is not None
 
+    def go_on(self, now: float, *, ended: bool, outcome: r.Finished | r.Failed | None) -> None:
+        """Begins where another gateway lost its client: detached."""
+        self.begin()
+        if ended:
+            self.ended = True
+            self._timers.progress_at = now
+            self._go(Step.END)
+        self.lose(now)
+        self._outcome = outcome
+
     def tell(self, *messages: m.ServerMessage) -> list[Effect]:
         """Sends the messages, where somebody is there to hear them."""
         return [] if self.stage is Stage.DETACHED else [Send(message) for message in messages]

@@ -24,6 +24,7 @@ from streamscribe.core.records import (
     SessionOpened,
 )
 from streamscribe.core.session_io import Effect, Pace, Publish, Send, SessionIdentity, SessionLimits, TenantTexts
+from streamscribe.core.session_past import UplinkPast
 
 CONTROL_CHUNKS = 20
 """What a control message costs of the chunk rate: it may carry many hot words, and each flush a final."""
@@ -36,8 +37,14 @@ class Uplink:
     """Turns audio and wishes into effects; the records it numbers must be published in the order it gave them."""
 
     def __init__(
-        self, identity: SessionIdentity, limits: SessionLimits, options: SessionOptions, texts: TenantTexts
+        self,
+        identity: SessionIdentity,
+        limits: SessionLimits,
+        options: SessionOptions,
+        texts: TenantTexts,
+        past: UplinkPast | None = None,
     ) -> None:
+        """Goes on behind what its `past` tells of another gateway's records, which had these options."""
         self._identity = identity
         self._texts = texts
         self._limits = limits
@@ -46,6 +53,7 @@ class Uplink:
             window_bytes=limits.max_message_bytes,
             gap_timeout_s=limits.gap_timeout_s,
             firsts=(0, 1),
+            next_sequence=None if past is None else past.next_sequence,
         )
         self._records = RecordLog()
         self._audio_rate = AudioRate(limits.max_rate, limits.burst_s, limits.max_burst_s)
@@ -54,6 +62,10 @@ class Uplink:
         self._slow_down_at = -inf
         self._paused_until = -inf
         self.choose(options)
+        if past is not None:
+            self._received_bytes = past.received_bytes
+            acked = None if past.next_sequence is None else past.next_sequence - 1
+            self._records = RecordLog(past.next_index, acked)
 
     def choose(self, options: SessionOptions) -> None:
         """Sets the options; before the first record only, which carries them."""
