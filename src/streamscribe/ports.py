@@ -14,6 +14,7 @@ from streamscribe.core.lease import Lease
 from streamscribe.core.options import Hotword
 from streamscribe.core.records import Emitted, Record, SessionOpened, WorkerEvent
 from streamscribe.core.rules import NO_POLICY, TextPolicy
+from streamscribe.core.session_past import SessionPast
 from streamscribe.core.session_table import Stage
 
 RecordHandler = Callable[[Record], None]
@@ -72,6 +73,30 @@ class WorkerBus(Protocol):
 
     async def close(self) -> None:
         """Stops delivery."""
+        ...
+
+
+class MovingBus(GatewayBus, Protocol):
+    """A gateway's end of a bus whose log outlives gateways: a session may go on at another one."""
+
+    def here(self, generation: int) -> "Place":
+        """Where this gateway will hear of a session that begins, or goes on, here and now."""
+        ...
+
+    async def take_over(self, ticket: "Ticket", past: SessionPast) -> None:
+        """Takes a session from the gateways before this one, whose place is the ticket's last; fills in its `past`.
+
+        Raises BusUnavailable where that takes too long, SessionSuperseded where another gateway was quicker, and
+        SessionNotFound where the log does not reach back so far.
+        """
+        ...
+
+    def go_on(self, session_id: SessionId, past: SessionPast) -> None:
+        """The session of `take_over` is here: what its worker said meanwhile is delivered, and the rest as it comes."""
+        ...
+
+    def let_go(self, session_id: SessionId) -> None:
+        """Another gateway may go on with the session: nothing more is told of it here, and its worker keeps it."""
         ...
 
 

@@ -13,7 +13,7 @@ from streamscribe.core.options import Hotword, Mode, SessionOptions
 from streamscribe.core.records import SessionOpened
 from streamscribe.core.rules import Rule, RuleKind, TextPolicy
 from streamscribe.core.session_table import Stage
-from streamscribe.ports import Seat, SessionStore
+from streamscribe.ports import Place, Seat, SessionStore, Ticket
 
 LEASE_S, SEAT_S, KEEP_S = 1000.0, 6000.0, 60_000.0
 """Of each store under test: so long that what a busy machine takes in between decides nothing."""
@@ -38,6 +38,10 @@ def checkpoint(index, skip_bytes=0):
 
 def seat(session_id=S1, gateway="g1", tenant_id=ACME, **more):
     return Seat(SessionId(session_id), tenant_id, SessionId(f"call-{session_id}"), gateway, **more)
+
+
+def ticket(gateway="g1", *places):
+    return Ticket(S1, SessionId("call-s1"), gateway, b"\0digest", opened(), places or (Place(0, 7, 0),))
 
 
 def epochs(leases):
@@ -243,6 +247,42 @@ class SessionStoreContract:
         assert (view.gateway, view.received_ms) == ("g2", 5)
         with pytest.raises(QuotaExceeded):
             await store.enter(seat("other"), max_sessions=1)
+
+    # another gateway
+
+    async def test_a_ticket_is_kept_until_its_gateway_leaves_and_lets_another_gateway_take_the_session(self, store):
+        await store.enter(seat(gateway="g1"), max_sessions=1)
+        assert await store.ticket(S1) is None
+        await store.hand_in(ticket())
+        assert await store.ticket(S1) == ticket()
+        moved = ticket("g2", Place(0, 7, 0), Place(3, 20, 1))
+        assert await store.move(moved)
+        assert await store.ticket(S1) == moved
+        assert await store.keep([seat(gateway="g1"), seat(gateway="g2")]) == [False, True]
+        await store.leave(seat(gateway="g1"))
+        await store.hand_in(ticket())
+        assert await store.ticket(S1) == moved
+        await store.leave(seat(gateway="g2"))
+        assert await store.ticket(S1) is None
+        assert await store.session(S1) is None
+
+    async def test_of_many_gateways_that_take_a_session_at_once_one_gets_it(self, store):
+        await store.enter(seat(gateway="g1"), max_sessions=1)
+        await store.hand_in(ticket())
+        moves = (store.move(ticket(f"g{n}", Place(0, 7, 0), Place(n, 20, 1))) for n in range(20))
+        assert sum(await asyncio.gather(*moves)) == 1
+        assert not await store.move(ticket("g9", Place(0, 7, 0), Place(9, 20, 1)))
+
+    async def test_who_takes_a_session_that_is_not_there_gets_nothing(self, store):
+        assert not await store.move(ticket("g2", Place(0, 7, 0), Place(3, 20, 1)))
+        assert await store.session(S1) is None
+
+    async def test_a_ticket_outlasts_the_worker(self, store):
+        await store.hand_in(ticket())
+        lease = await store.claim(S1, "w1")
+        await store.save(lease, opened=opened())
+        await store.forget(lease)
+        assert await store.ticket(S1) == ticket()
 
     # the engineer on call
 

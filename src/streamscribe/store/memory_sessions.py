@@ -12,7 +12,7 @@ from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.lease import Lease, LeaseTable
 from streamscribe.core.records import SessionOpened
-from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts
+from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 
 MINUTE_S = 60.0
@@ -29,6 +29,7 @@ class _Known:
     checkpoint: Checkpoint | None = None
     saved_at: float | None = None
     seat: Seat | None = None
+    ticket: Ticket | None = None
     told_at: float | None = None
 
 
@@ -138,8 +139,29 @@ class MemorySessions:
         self._seats(seat.tenant_id, now).pop(seat.session_id, None)
         known = self._known.get(seat.session_id)
         if known is not None:
-            known.seat = known.told_at = None
+            known.seat = known.told_at = known.ticket = None
             self._drop(seat.session_id, known)
+
+    async def hand_in(self, ticket: Ticket) -> None:
+        """Keeps a session's first ticket."""
+        known = self._touch(ticket.session_id, self._now())
+        if known.ticket is None or len(known.ticket.places) == 1:
+            known.ticket = ticket
+
+    async def ticket(self, session_id: SessionId) -> Ticket | None:
+        """The session's ticket."""
+        self._now()
+        known = self._known.get(session_id)
+        return None if known is None else known.ticket
+
+    async def move(self, ticket: Ticket) -> bool:
+        """Another gateway takes the session."""
+        self._now()
+        known = self._known.get(ticket.session_id)
+        if known is None or known.ticket is None or known.ticket.places != ticket.places[:-1]:
+            return False
+        self._touch(ticket.session_id, self._now()).ticket = ticket
+        return True
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
         """At most `limit` sessions."""
@@ -193,7 +215,7 @@ class MemorySessions:
 
     def _drop(self, session_id: SessionId, known: _Known) -> None:
         """One side has let go of the session; it is gone when neither worker nor gateway has it."""
-        if known.first_epoch is None and known.seat is None:
+        if known.first_epoch is None and known.seat is None and known.ticket is None:
             del self._known[session_id]
 
     def _fence(self, lease: Lease) -> None:
@@ -212,11 +234,16 @@ class MemorySessions:
     def _is_of(self, seat: Seat) -> bool:
         """Whether no other gateway has the session."""
         known = self._known.get(seat.session_id)
-        return known is None or known.seat is None or known.seat.gateway == seat.gateway
+        if known is None:
+            return True
+        has = known.ticket.gateway if known.ticket else known.seat.gateway if known.seat else seat.gateway
+        return has == seat.gateway
 
     def _sit(self, seat: Seat, now: float) -> None:
         known = self._touch(seat.session_id, now)
         known.seat, known.told_at = seat, now
+        if known.ticket is not None:
+            known.ticket = replace(known.ticket, gateway=seat.gateway)
         seats = self._seats(seat.tenant_id, now)
         seats.pop(seat.session_id, None)
         seats[seat.session_id] = now + self._seat_ttl_s

@@ -18,9 +18,10 @@ from streamscribe.core.errors import BadRequest, InternalError, LeaseLost, Store
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.lease import Lease
 from streamscribe.core.records import Checkpointed, SessionOpened
-from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts
+from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 from streamscribe.store.redis_server import RedisServer, server_of
+from streamscribe.store.redis_tickets import TICKET_FIELDS, places_text, ticket_of, ticket_text
 from streamscribe.store.redis_views import FIELDS, view_of
 from streamscribe.wire.bus_records import decode_event, decode_record, encode_event, encode_record
 
@@ -30,7 +31,7 @@ MAX_TOGETHER = 100
 """Sessions in one script: Redis serves nobody else while it runs, about a millisecond."""
 
 _US = 1_000_000
-_SCRIPTS = ("claim", "renew", "release", "save", "forget", "enter", "keep", "leave", "list", "read")
+_SCRIPTS = ("claim", "renew", "release", "save", "forget", "enter", "keep", "leave", "list", "read", "hand_in", "move")
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
@@ -158,6 +159,23 @@ class RedisSessions:
         """Frees the seat, unless another gateway has the session."""
         keys = (_seats(seat.tenant_id), _record(seat.session_id), _INDEX)
         await self._script("leave", keys, (seat.session_id, seat.gateway))
+
+    async def hand_in(self, ticket: Ticket) -> None:
+        """Keeps a session's first ticket."""
+        named = (ticket.session_id, self._keep_us, ticket.gateway, ticket.opened.tenant_id)
+        texts = (ticket_text(ticket), places_text(ticket.places))
+        await self._script("hand_in", (_record(ticket.session_id), _INDEX), (*named, *texts))
+
+    async def ticket(self, session_id: SessionId) -> Ticket | None:
+        """The session's ticket. Raises InternalError for what this version cannot read."""
+        found = await self._ask(lambda: self._redis.hmget(_record(session_id), *TICKET_FIELDS))
+        return ticket_of(session_id, *found)
+
+    async def move(self, ticket: Ticket) -> bool:
+        """Another gateway takes the session, if its places are still those that it knows."""
+        texts = (places_text(ticket.places[:-1]), places_text(ticket.places))
+        named = (ticket.session_id, self._keep_us, ticket.gateway)
+        return bool(await self._script("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
         """At most `limit` sessions, from an index: Redis never walks its keys for it."""
