@@ -15,9 +15,10 @@ from streamscribe.models.pool import Models
 from streamscribe.settings import KafkaSettings, WorkerSettings
 from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.worker.runner import Worker
-from tests.sim.broker import Broker, Group, SimMembership, SimReader, SimSender
+from tests.sim.broker import Broker, SimReader, SimSender
 from tests.sim.clock import Node
 from tests.sim.gateway import BACKLOG_S, Counts, GatewayProcess, WorkerProcess
+from tests.sim.group import Group, SimMembership
 from tests.sim.models import models_of
 from tests.worker.kit import TEXT, Recorder
 

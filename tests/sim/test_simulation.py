@@ -24,7 +24,9 @@ BLOCK = 10
 FOUND = {
     109: "a member that answered no rebalance kept its sessions' leases, and nobody else could go on with them",
     243: "records were passed over that came before their partition was known to be ours",
+    705: "a worker's books were looked at while a session that it had let go was still unwinding",
     1994: "an error that closed nothing was taken for why the connection broke later, and nothing was resumed",
+    4000: "a quarantine was told to a connection that had broken: its client finds no session",
 }
 """Seeds that failed once, and of what."""
 
