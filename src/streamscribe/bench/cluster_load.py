@@ -27,8 +27,8 @@ BURST_S, PAUSE_S = 0.8, 1.2
 SESSION_S = 12.0
 SETTLE_S = 15.0
 SCRIPTS = 16
-STEPS_PER_S = 2 / (BURST_S + PAUSE_S)
-"""A session's: a draft and a final for each burst."""
+STEPS_PER_S = 1.2 / (BURST_S + PAUSE_S)
+"""A session's: a final for each burst, and now and then a draft."""
 FULL = 0.8
 """The share of the workers' time that is asked for at their peak: so that few are refused."""
 OVERLOAD = 3.0
