@@ -17,6 +17,7 @@ from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.cachekey import CacheKeys
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.encoder.encoding import EncodedStep, Encoding, FeatureStore, Lookup
 from streamscribe.encoder.recognition import EncodedRecognition
 from streamscribe.encoder.service import EncoderService
@@ -96,10 +97,11 @@ class WatchedEncoder(EncoderService):
         *,
         window: Window = Window.SHORT,
         priority: Priority,
+        share: Share = NOBODYS,
         since_s: float | None = None,
     ) -> "Future[Encoding]":
         """As that of the service."""
-        future = super().submit(request, window=window, priority=priority, since_s=since_s)
+        future = super().submit(request, window=window, priority=priority, share=share, since_s=since_s)
         future.add_done_callback(partial(self._telemetry.answered, window))
         return future
 

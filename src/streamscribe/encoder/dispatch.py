@@ -80,6 +80,7 @@ class Dispatch:
             priority=caller.priority,
             audio_s=self._lookup.read_s(read),
             group=self._encoder.group(read),
+            share=caller.share,
             since_s=caller.since_s,
         )
         if not self._flights.working(flight, work):

@@ -7,6 +7,7 @@ from threading import Lock
 
 from streamscribe.core.batching import Priority
 from streamscribe.core.cachekey import CacheKey
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.ids import TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.singleflight import Follow, SingleFlight
@@ -26,6 +27,7 @@ class Caller:
     num_samples: int
     store: bool
     began: int
+    share: Share = NOBODYS
     future: "Future[Encoding]" = field(default_factory=Future)
     lookup: Lookup = Lookup.MISS
     fingerprint: str = ""

@@ -94,7 +94,9 @@ class EncodedRecognition:
         came_s = monotonic()
         answer: Hypothesis | LookAgain = LookAgain(Window.SHORT, None)
         while isinstance(answer, LookAgain):
-            encoding = await self._encoder.encode(request, window=answer.window, priority=priority, since_s=came_s)
+            encoding = await self._encoder.encode(
+                request, window=answer.window, priority=priority, share=share, since_s=came_s
+            )
             asked = decode_request(request, encoding.embedding, silent=encoding.silent, looked=answer.state)
             answer = await self._language_model.submit(
                 asked, priority=priority, audio_s=audio_s, share=share, since_s=came_s

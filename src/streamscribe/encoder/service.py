@@ -15,6 +15,7 @@ from streamscribe.cache.stage_output import StageOutputCache
 from streamscribe.core.batching import OVERLOAD_RETRY_S, BatchPolicy, Priority
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.core.errors import ModelUnavailable, Overloaded
+from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.encoder.dispatch import Dispatch, fail
 from streamscribe.encoder.encoding import EncoderObserver, Encoding, FeatureStore
 from streamscribe.encoder.flight import Caller, Flights
@@ -117,6 +118,7 @@ class EncoderService:
         *,
         window: Window = Window.SHORT,
         priority: Priority,
+        share: Share = NOBODYS,
         since_s: float | None = None,
     ) -> "Future[Encoding]":
         """The request's embedding, from any thread; with `since_s` it stands in line as if it had come then.
@@ -140,6 +142,7 @@ class EncoderService:
             num_samples=len(request.samples),
             store=store,
             began=self._purges.begin(),
+            share=share,
         )
         self._callers[caller.id] = caller
         caller.future.add_done_callback(partial(self._left, caller))
@@ -155,10 +158,13 @@ class EncoderService:
         *,
         window: Window = Window.SHORT,
         priority: Priority,
+        share: Share = NOBODYS,
         since_s: float | None = None,
     ) -> Encoding:
         """As `submit`, for an event loop; cancelling it gives the request up."""
-        return await asyncio.wrap_future(self.submit(request, window=window, priority=priority, since_s=since_s))
+        return await asyncio.wrap_future(
+            self.submit(request, window=window, priority=priority, share=share, since_s=since_s)
+        )
 
     def _receive(self, caller: Caller, request: SegmentRequest) -> None:
         """In a front thread."""
