@@ -88,3 +88,11 @@ def test_accuracy_compares_the_service_with_the_bare_engine(model_dir):
     figures = measured("accuracy", "--prompts", "3")["figures"]
     assert {f"{rate}_{way}" for rate in ("wer", "rtf") for way in ("websocket", "rest", "bare")} <= figures.keys()
     assert figures["wer_websocket"] <= 0.2
+
+
+def test_a_tenant_that_floods_is_served_and_its_neighbour_too():
+    figures = measured("neighbours", "--seconds", "3")["figures"]
+    assert figures["lost_sessions"] == 0
+    assert figures["finals"] > 0
+    assert figures["flood_finals_per_s"] > 0
+    assert 0 < figures["flood_p50_ms"] <= figures["flood_p99_ms"]

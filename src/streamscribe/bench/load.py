@@ -23,6 +23,7 @@ OPEN_DOOR = ("--set=limits.max_utilisation=100", "--set=limits.max_lag_ms=60000"
 OPEN_TIMEOUT_S = 10.0
 _START = b'{"type":"start","framing":"sequenced","mode":"online"}'
 _END = b'{"type":"end"}'
+_FLUSH = b'{"type":"flush","marker":""}'
 _ACK = b'{"type":"ack","sequence":'
 _ERROR = b'{"type":"error"'
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x81, 0x82, 0x88, 0x89, 0x8A
@@ -77,10 +78,19 @@ class LoadSession(asyncio.Protocol):
         """Sends one chunk of CHUNK_BYTES without a sequence, as the simplest clients do: no ack comes."""
         self._write(_PLAIN_HEADER, audio)
 
+    def flush(self) -> None:
+        """Closes what is open; `told` hears `flushed` once its final is out."""
+        self._write(_control(_TEXT, _FLUSH))
+
     def end(self) -> None:
         """Sends no more; `closed` is set when the server has closed."""
         self._ended = True
         self._write(_control(_TEXT, _END))
+
+    def leave(self) -> None:
+        """Goes without a word."""
+        self._ended = True
+        self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The server has closed, or the session broke; one that never opened was refused, not lost."""

@@ -70,3 +70,19 @@ def cluster(
     parts = part or list(ClusterPart)
     run = partial(bench.run, parts=parts, sessions=sessions, rolled=rolled, seconds=seconds)
     tell(f"{', '.join(parts)}: {seconds:g} s each", run, json, check)
+
+
+@app.command()
+def neighbours(seconds: SecondsOption = 60, json: JsonOption = False, check: CheckOption = False) -> None:
+    """What a tenant that asks for ten times its share costs another tenant of the same server.
+
+    Examples:
+
+    ```
+    streamscribe bench neighbours --check
+    streamscribe bench neighbours --seconds 180 --json
+    ```
+    """
+    from streamscribe.bench import neighbours as bench
+
+    tell("two tenants, one of which floods", partial(bench.run, seconds=seconds), json, check)
