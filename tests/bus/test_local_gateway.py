@@ -263,6 +263,30 @@ async def test_a_session_that_stops_two_workers_at_one_record_fails_and_the_othe
         assert A not in last.heard
 
 
+async def test_of_several_sessions_at_whose_records_two_workers_ended_each_is_tried_alone() -> None:
+    async with a_rig() as rig:
+        for member in (1, 2, 3):
+            rig.chosen = member
+            worker = Listener(LocalWorkerBus(await rig.join(member)), every=100, stop_at=5)
+            if member == 1:
+                for index in range(6):
+                    await rig.publish("a", index, index)
+                    await rig.publish("b", index, index)
+            await worker.stopped.wait()
+            await let_others_run()
+            rig.chosen = None
+            await rig.kill(member)
+            rig.gateway.check_integrity()
+        assert B not in worker.heard  # it waited for its trial
+        assert [told for told in rig.watch.told if told[0] == "quarantined"] == [("quarantined", A, 5)]
+        rig.chosen = 4
+        last = Listener(LocalWorkerBus(await rig.join(4)))
+        await rig.publish("b", 6, 7)
+        while 7 not in rig.ear.progress("b"):
+            await rig.ear.wait_for(len(rig.ear.items) + 1)
+        assert A not in last.heard
+
+
 @pytest.mark.parametrize(("stops", "suspect"), [((5, 6), True), ((5, 5), False), ((0, 0), True)])
 async def test_a_session_is_not_blamed_for_workers_that_end_elsewhere_or_were_sent_away_or_had_not_begun(
     stops: tuple[int, int], suspect: bool

@@ -54,13 +54,15 @@ class LocalGatewayBus:
         self._members: dict[int, Member] = {}
         self._lanes: dict[SessionId, Lane] = {}
         self._homeless: dict[SessionId, Lane] = {}
+        self._suspects: dict[SessionId, Lane] = {}  # wait for their trial
+        self._on_trial: Lane | None = None
         self._to_gateway: EventHandler | None = None
         self._closed = False
 
     @property
     def homeless(self) -> int:
         """Sessions that wait for a worker."""
-        return len(self._homeless)
+        return len(self._homeless) + len(self._suspects)
 
     def join(self, member: int, link: Link) -> None:
         """A worker process is ready: sessions that wait are placed now. Raises ValueError for a member that is here.
@@ -81,22 +83,29 @@ class LocalGatewayBus:
         """The worker is gone, or is to have no sessions: they are placed again and replayed. Unknown members are fine.
 
         What it still says is dropped and counted. `suspect`: it ended by itself, perhaps of what it was at; a session
-        whose record two such workers were at fails with Quarantined.
+        whose record two such workers were at fails with Quarantined. Where several sessions were, they are tried one
+        after the other, so that those who only were there as well are not blamed.
         """
         left = self._members.pop(member, None)
         if left is None:
             return
+        again = []
         for lane in left.leave():
             left.abandon(lane)
             head = lane.log.head if suspect else None
+            repeated = head is not None and lane.died_again(head)
             lane.log.rewind()
-            if head is not None and head == lane.died_at:
-                self._observer.quarantined(lane.session_id, head)
-                self._fail(lane, Quarantined())
+            if repeated:
+                again.append(lane)
                 continue
-            lane.died_at = lane.died_at if head is None else head
             self._observer.taken_over(lane.session_id)
             self._assign(lane)
+        guilty = again[0] if len(again) == 1 else next((lane for lane in again if lane is self._on_trial), None)
+        self._suspects |= {lane.session_id: lane for lane in again if lane is not guilty}
+        if guilty is not None:
+            self._observer.quarantined(guilty.session_id, guilty.died_at or 0)
+            self._fail(guilty, Quarantined())
+        self._try_next()
 
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
         """Whether `publish` of so much audio would return at once."""
@@ -143,7 +152,9 @@ class LocalGatewayBus:
     def check_integrity(self) -> None:
         """Each session is one member's or waits for one; nothing waits that would fit; each log's own equation."""
         placed = sum(len(member.lanes) for member in self._members.values())
-        ensure(placed + len(self._homeless) == len(self._lanes), "sessions = placed + homeless")
+        waiting = len(self._homeless) + len(self._suspects)
+        ensure(placed + waiting == len(self._lanes), "sessions = placed + those that wait for a worker, or for a trial")
+        ensure(not self._suspects or self._on_trial is not None, "one is on trial while others wait for theirs")
         for lane in self._lanes.values():
             lane.log.check_integrity()
             ensure(not lane.waiting or not lane.log.fits(audio_bytes(lane.waiting[0][0])), "what waits has no room")
@@ -157,12 +168,29 @@ class LocalGatewayBus:
             self._homeless.pop(lane.session_id, None)
             member.take(lane)
 
+    def _try_next(self) -> None:
+        """The next suspect has a worker while all other suspects wait, unless one is on trial already."""
+        tried = self._on_trial
+        if tried is not None and tried.session_id in self._lanes and not self._is_cleared(tried):
+            return
+        self._on_trial = lane = next(iter(self._suspects.values()), None)
+        if lane is not None:
+            del self._suspects[lane.session_id]
+            self._observer.taken_over(lane.session_id)
+            self._assign(lane)
+
+    def _is_cleared(self, lane: Lane) -> bool:
+        """Whether it is beyond the place where its workers ended, or has nothing left that could end another."""
+        return lane.log.caught_up or not lane.log.at_or_before(lane.died_at or 0)
+
     def _on_settle(self, member: Member, payload: memoryview) -> None:
         session_id, size_bytes = parse_settle(payload)
         lane = member.lanes.get(session_id)
         if lane is not None:
             lane.log.settle(size_bytes)
             self._let_in(lane)
+            if lane is self._on_trial and lane.log.caught_up:
+                self._try_next()
 
     def _on_event(self, member: Member, payload: memoryview) -> None:
         event = decode_event(payload)
@@ -175,6 +203,8 @@ class LocalGatewayBus:
         if isinstance(event, Checkpointed):
             lane.log.trim(event.checkpoint)
             self._let_in(lane)
+            if lane is self._on_trial:
+                self._try_next()
             return
         if isinstance(event, (Finished, Failed)):
             self._forget(lane)
@@ -216,10 +246,13 @@ class LocalGatewayBus:
         session_id = lane.session_id
         del self._lanes[session_id]
         self._homeless.pop(session_id, None)
+        self._suspects.pop(session_id, None)
         if lane.member is not None:
             lane.member.forget(lane)
         lane.release_waiting()
         self._observer.over(session_id)
+        if lane is self._on_trial:
+            self._try_next()
 
 
 def _refuse_record(payload: memoryview) -> None:

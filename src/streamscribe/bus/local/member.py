@@ -19,7 +19,7 @@ SENT_AT_ONCE = 256
 class Lane:
     """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
 
-    `died_at` is the record at which its last worker ended.
+    `died_at` is the record at which its last worker ended; so many `deaths` came without a checkpoint between.
     """
 
     log: ReplayLog
@@ -27,11 +27,20 @@ class Lane:
     member: "Member | None" = None
     queued: bool = False
     died_at: int | None = None
+    deaths: int = 0
 
     @property
     def session_id(self) -> SessionId:
         """Whose it is."""
         return self.log.opened.session_id
+
+    def died_again(self, at: int) -> bool:
+        """Its worker ended at a record; whether that makes it suspect: twice at one, or thrice on the way from one."""
+        again = self.died_at is not None and self.log.at_or_before(self.died_at)
+        self.deaths = self.deaths + 1 if again else 1
+        suspect = again and (at == self.died_at or self.deaths > 2)
+        self.died_at = at
+        return suspect
 
     def release_waiting(self, error: Draining | None = None) -> None:
         """Frees all publishers; their records are dropped."""

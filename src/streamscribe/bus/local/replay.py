@@ -65,6 +65,16 @@ class ReplayLog:
         """The record that the worker is at: the first that it has not settled; None before it began, or without one."""
         return self._unsettled[0] if self._unsettled and self._unsettled[0] > 0 else None
 
+    @property
+    def caught_up(self) -> bool:
+        """Whether the worker has processed all there is."""
+        return self._begun and not self._unsettled and not self._unsent
+
+    def at_or_before(self, index: int) -> bool:
+        """Whether another worker would hear this record again."""
+        checkpoint = self.opened.checkpoint
+        return checkpoint is None or checkpoint.index <= index
+
     def fits(self, size_bytes: int) -> bool:
         """Whether there is room for so much more audio; what has none needs none for a replay."""
         return self._published.fits(size_bytes) and (not size_bytes or self.behind_bytes < self._max_behind_bytes)
@@ -131,8 +141,10 @@ class ReplayLog:
         ensure(self._kept_bytes == sum(record.size_bytes for record in kept), "kept = sent + unsent")
         ensure(all(a.index < b.index for a, b in pairwise(kept)), "in order, each once")
         ensure(len(kept) <= MAX_KEPT_RECORDS, "records are bounded")
-        beyond = self.behind_bytes - (kept[-1].size_bytes if kept else 0)
-        ensure(beyond <= self._max_behind_bytes, "the replay is bounded, but for its last record")
+        last_audio = next((record.size_bytes for record in reversed(kept) if record.size_bytes), 0)
+        ensure(
+            self.behind_bytes - last_audio <= self._max_behind_bytes, "the replay is bounded, but for its last audio"
+        )
         ensure(len(self._unsettled) == self._at_worker.unsettled_records, "each unsettled record has an index")
         unsent_bytes = sum(record.size_bytes for record in self._unsent)
         ensure(
