@@ -62,7 +62,10 @@ class Room:
 
 
 class _Line:
-    """Who waits, by tenant; whose turn it is comes first. No tenant is kept for whom nobody waits."""
+    """Who waits, by tenant; whose turn it is comes first. No tenant is kept for whom nobody waits.
+
+    Bounded by the sessions that there are: each reads no more audio while it waits.
+    """
 
     def __init__(self) -> None:
         self._waiters: dict[Hashable, deque[_Waiter]] = {}
