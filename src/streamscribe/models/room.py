@@ -78,7 +78,7 @@ class _Line:
         return next(iter(self._waiters.values()))[0]
 
     def join(self, tenant: Hashable, waiter: "_Waiter") -> None:
-        self._waiters.setdefault(tenant, deque()).append(waiter)
+        self._waiters.setdefault(tenant, deque()).append(waiter)  # bounded by the number of sessions
 
     def leave(self, tenant: Hashable, waiter: "_Waiter") -> None:
         """The next tenant's turn comes, if it was this one's."""
