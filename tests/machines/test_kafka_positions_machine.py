@@ -16,20 +16,14 @@ class PositionsMachine(RuleBasedStateMachine):
         self.log: list[tuple[SessionId, int] | None] = []
         self.came: dict[SessionId, int] = {}
         self.checkpoint: dict[SessionId, int] = {}
-        self.last: dict[SessionId, int] = {}
 
-    @rule(session_id=names, last=st.booleans())
-    def record(self, session_id: SessionId, last: bool) -> None:
-        if session_id in self.last:
-            return
+    @rule(session_id=names)
+    def record(self, session_id: SessionId) -> None:
         offset, index = len(self.log), self.came.get(session_id, 0)
         self.log.append((session_id, index))
         self.came[session_id] = index + 1
         self.positions.read(offset)
         self.positions.keep(session_id, index, offset)
-        if last:
-            self.last[session_id] = index
-            self.positions.keep_last(session_id, index)
 
     @rule()
     def stranger(self) -> None:
@@ -45,7 +39,7 @@ class PositionsMachine(RuleBasedStateMachine):
     @rule(session_id=names)
     def end(self, session_id: SessionId) -> None:
         self.log = [None if entry is not None and entry[0] == session_id else entry for entry in self.log]
-        for known in (self.came, self.checkpoint, self.last):
+        for known in (self.came, self.checkpoint):
             known.pop(session_id, None)
         self.positions.forget(session_id)
 
@@ -56,7 +50,7 @@ class PositionsMachine(RuleBasedStateMachine):
         assert self.positions.committable() == (min(needed, default=len(self.log)) if self.log else None)
 
     def needs(self, session_id: SessionId, index: int) -> bool:
-        return index >= self.checkpoint.get(session_id, 0) or index == self.last.get(session_id)
+        return index >= self.checkpoint.get(session_id, 0) or index == self.came[session_id] - 1
 
 
 TestPositions = PositionsMachine.TestCase

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -57,7 +57,8 @@ class NativeClient:
 
     With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
     waits beyond it); when the connection breaks, it is opened anew within the server's window and goes on where it
-    stopped. Unread partials are merged. Iteration ends after `closed`; every other end raises, after the messages
+    stopped; of several URLs the next one is tried after each that fails, and a server whose sessions outlive it is left
+    when it says that it goes away. Unread partials are merged. Iteration ends after `closed`; every other end raises, after the messages
     that came before it: ServerError with the server's reason, or ConnectionLost. Entering raises the same.
     """
 
@@ -65,7 +66,7 @@ class NativeClient:
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         key: str | None = None,
         start: StartMessage | None = None,
@@ -73,7 +74,9 @@ class NativeClient:
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
     ) -> None:
         framing = "sequenced" if resume else "plain"
-        self._url = url
+        self._urls = (url,) if isinstance(url, str) else tuple(url)
+        self._at = 0
+        self._leaving: asyncio.TimerHandle | None = None
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._start = msgspec.structs.replace(start or StartMessage(), framing=framing)
         self._resume = resume
@@ -92,7 +95,7 @@ class NativeClient:
 
     async def __aenter__(self) -> Self:
         try:
-            socket = await self._connect(self._url)
+            socket = await self._connect_anywhere()
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise ConnectionLost("the server cannot be reached") from error
         try:
@@ -108,6 +111,8 @@ class NativeClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.wait([self._reader])
@@ -218,8 +223,17 @@ class NativeClient:
             case FlushedMessage():
                 self._log.flushed(message.marker)
             case GoAwayMessage():
-                self._retry_after_s = message.retry_after_ms / 1000
+                self._go_away(message)
         await self._inbox.put(message)
+
+    def _go_away(self, message: GoAwayMessage) -> None:
+        """Where another server can go on, it is asked soon; else this one is spoken to until it closes."""
+        if self._resume and self.connected.durability == "log":
+            if self._leaving is None:
+                loop = asyncio.get_running_loop()
+                self._leaving = loop.call_later(message.retry_after_ms / 1000, self.drop_connection)
+        else:
+            self._retry_after_s = message.retry_after_ms / 1000
 
     async def _reconnect(self, lost: ConnectionClosed) -> tuple[ClientConnection, int]:
         """Resumes the session on a new connection; gives it, and the sequence where the server goes on."""
@@ -230,6 +244,10 @@ class NativeClient:
         if not self._resume or (code not in _GOING_AWAY and error is None):
             raise ConnectionLost(f"the connection was closed with code {code}")
         self._socket = None
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+            self._at += 1
         give_up_at = asyncio.get_running_loop().time() + self._retry_after_s + self.connected.limits.resume_window_s
         wait_s, self._retry_after_s = self._retry_after_s, 0.0
         backoff_s = FIRST_BACKOFF_S
@@ -243,11 +261,13 @@ class NativeClient:
             except ServerError as refused:
                 if refused.error.retry == "never" or asyncio.get_running_loop().time() > give_up_at:
                     raise
+            self._at += 1
             wait_s = 0.0
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     async def _resumed(self) -> tuple[ClientConnection, int]:
-        socket = await self._connect(_with_parameter(self._url, "session_id", self.connected.session_id))
+        url = self._urls[self._at % len(self._urls)]
+        socket = await self._connect(_with_parameter(url, "session_id", self.connected.session_id))
         try:
             resume = ResumeMessage(
                 session_id=self.connected.session_id,
@@ -278,6 +298,15 @@ class NativeClient:
                     await socket.send(sent.frame)
             except ConnectionClosed:
                 return  # the reading sees it too
+
+    async def _connect_anywhere(self) -> ClientConnection:
+        while True:
+            try:
+                return await self._connect(self._urls[self._at])
+            except (OSError, TimeoutError, InvalidHandshake):
+                if self._at + 1 == len(self._urls):
+                    raise
+                self._at += 1
 
     async def _connect(self, url: str) -> ClientConnection:
         try:

@@ -165,7 +165,7 @@ class Connection:
         fresh, self._fresh = self._fresh, False
         if isinstance(message, Resume):
             if fresh:
-                self._resume(message)
+                await self._resume(message)
                 return
             message = Invalid(BadRequest("resume must be the first message"))
         if self._live is None and not self._dialect.reusable:
@@ -183,12 +183,12 @@ class Connection:
         except StreamScribeError as error:
             self.refuse(error)
 
-    def _resume(self, message: Resume) -> None:
+    async def _resume(self, message: Resume) -> None:
         if self._live is not None:
             fresh, self._live = self._live, None
             fresh.abandon()
         try:
-            live = self._hub.resume(self._tenant, message, self)
+            live = await self._hub.resume_anywhere(self._tenant, message, self)
         except StreamScribeError as error:
             self.refuse(error)
             return

@@ -45,7 +45,8 @@ async def drain(hub: Hub, gateway: GatewaySettings) -> None:
     """Returns when no session is open, `drain_timeout_s` after the go-away at the latest.
 
     Not ready at once; new sessions are refused from now on; `drain_grace_s` later clients are told to go away. What
-    a client sends until shortly before the deadline gets its finals.
+    a client sends until shortly before the deadline gets its finals; a session that can go on at another gateway is
+    left to it then.
     """
     hub.draining = True
     _log.info("draining", sessions=len(hub), deadline_s=gateway.drain_timeout_s)
@@ -55,6 +56,7 @@ async def drain(hub: Hub, gateway: GatewaySettings) -> None:
     if await _emptied(hub, (1 - FINALS_SHARE) * gateway.drain_timeout_s):
         return
     _log.warning("sessions closed at the drain deadline", sessions=len(hub))
+    hub.let_all_go()
     hub.stop_all(error)
     if not await _emptied(hub, FINALS_SHARE * gateway.drain_timeout_s):
         _log.warning("sessions closed without their last finals", sessions=len(hub))

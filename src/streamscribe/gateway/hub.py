@@ -8,18 +8,26 @@ from secrets import compare_digest, token_hex, token_urlsafe
 from typing import Any, Protocol
 
 from streamscribe.core.admission import SessionQuota, SessionRate
-from streamscribe.core.errors import Draining, SessionNotFound, StreamScribeError
+from streamscribe.core.errors import (
+    BusUnavailable,
+    Draining,
+    LeaseLost,
+    SessionNotFound,
+    SessionSuperseded,
+    StreamScribeError,
+)
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.messages import Resume
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import WorkerEvent
+from streamscribe.core.records import Failed, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
 from streamscribe.gateway.live_session import LiveSession, Sink
+from streamscribe.gateway.register import Moved, NoRegister, Register
 from streamscribe.gateway.spool import FilePlaces
 from streamscribe.observe.logs import get_logger
-from streamscribe.ports import GatewayBus, Tenant
+from streamscribe.ports import GatewayBus, Tenant, Ticket
 from streamscribe.settings import LimitSettings
 
 _log = get_logger(__name__)
@@ -84,28 +92,6 @@ class OpenDoor:
         """Nothing was counted."""
 
 
-class Register(Protocol):
-    """Who keeps sessions in books that gateways share; must not block."""
-
-    def opened(self, live: LiveSession) -> None:
-        """A session was let in here."""
-        ...
-
-    def over(self, live: LiveSession) -> None:
-        """It is over."""
-        ...
-
-
-class NoRegister:
-    """For a gateway that is alone."""
-
-    def opened(self, live: LiveSession) -> None:
-        """Kept nowhere else."""
-
-    def over(self, live: LiveSession) -> None:
-        """Kept nowhere else."""
-
-
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
 
@@ -130,6 +116,7 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._moving: set[tuple[str, str]] = set()
         self.files = FilePlaces(limits.max_files)
         """Places of those sessions that are files."""
         self.draining = False
@@ -165,7 +152,7 @@ class Hub:
             session_id=session_id or bus_id,
             tenant_id=tenant.tenant_id,
             trace_id=TraceId(token_hex(16)),
-            resume_token=token_urlsafe(24),
+            resume_token=f"{bus_id}.{token_urlsafe(24)}",  # so that other gateways find it too
             durability=self._bus.durability,
             weight=tenant.weight,
         )
@@ -177,11 +164,18 @@ class Hub:
             lingers=resumable,
             texts=TenantTexts(tenant.hotwords, tenant.policy, tenant.zero_retention),
         )
-        live = LiveSession(self, self._bus, session, tenant, sink, identity=identity, bus_id=bus_id, admitted=options)
-        self._sessions[tenant.tenant_id, live.session_id] = live
-        self._by_bus_id[bus_id] = live
-        self._empty.clear()
-        self._observer.session_opened(tenant.tenant_id)
+        live = LiveSession(
+            self,
+            self._bus,
+            session,
+            tenant,
+            sink,
+            identity=identity,
+            bus_id=bus_id,
+            admitted=options,
+            movable=resumable and self._bus.durability == "log",
+        )
+        self._admit(live)
         _log.info("session opened", **_attributes(live))
         live.open()
         self._register.opened(live)
@@ -201,6 +195,85 @@ class Hub:
         live.resume(message, sink)
         return live
 
+    async def resume_anywhere(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
+        """`resume`, of a session that another gateway had too.
+
+        Raises SessionNotFound as ever; StoreUnavailable, BusUnavailable and what `open` raises where one cannot be
+        brought here now.
+        """
+        live = self.session(tenant.tenant_id, message.session_id)
+        if live is not None and not await self._register.has_moved(live):
+            return self.resume(tenant, message, sink)
+        if live is not None:
+            live.let_go(SessionSuperseded())
+        key = (tenant.tenant_id, message.session_id)
+        try:
+            if key in self._moving:
+                raise BusUnavailable("the session is moving already", retry_after_s=1.0)
+            self._moving.add(key)
+            try:
+                return await self._take_over(tenant, message, sink)
+            finally:
+                self._moving.discard(key)
+        except StreamScribeError as error:
+            self._observer.session_refused(error)
+            raise
+
+    async def _take_over(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
+        if refusal := going_down() if self.draining else self._quota.admit(tenant.tenant_id, tenant.max_sessions):
+            raise refusal
+        counted: list[Ticket] = []
+
+        def admit(ticket: Ticket) -> None:
+            if busy := self._admission.admit(ticket.opened.options, ticket.session_id, yields=tenant.yields):
+                raise busy
+            counted.append(ticket)
+
+        try:
+            moved = await self._register.take_over(tenant, message, self._limits, admit)
+        except BaseException:
+            self._quota.release(tenant.tenant_id)
+            for ticket in counted:
+                self._admission.release(ticket.opened.options, ticket.session_id)
+            raise
+        if (other := self.session(tenant.tenant_id, moved.identity.session_id)) is not None:  # began under its name
+            other.kill(SessionSuperseded())
+        live = self._moved_in(tenant, moved)
+        self._admit(live)
+        _log.info("session taken over", gateways=len(moved.ticket.places), **_attributes(live))
+        live.resume(message, sink)
+        self._register.took_over(live, moved.past)
+        return live
+
+    def _moved_in(self, tenant: Tenant, moved: Moved) -> LiveSession:
+        options, bus_id = moved.ticket.opened.options, moved.ticket.session_id
+        session = Session(
+            moved.identity,
+            self._limits,
+            options,
+            now=asyncio.get_running_loop().time(),
+            lingers=True,
+            texts=TenantTexts(tenant.hotwords, tenant.policy, tenant.zero_retention),
+            past=moved.past,
+        )
+        return LiveSession(
+            self,
+            self._bus,
+            session,
+            tenant,
+            None,
+            identity=moved.identity,
+            bus_id=bus_id,
+            admitted=options,
+            movable=True,
+        )
+
+    def _admit(self, live: LiveSession) -> None:
+        self._sessions[live.tenant.tenant_id, live.session_id] = live
+        self._by_bus_id[live.bus_id] = live
+        self._empty.clear()
+        self._observer.session_opened(live.tenant.tenant_id)
+
     def is_known(self, tenant: Tenant, session_id: str) -> bool:
         """Whether the tenant has a session of this id here, with or without a connection."""
         return (tenant.tenant_id, session_id) in self._sessions
@@ -216,13 +289,23 @@ class Hub:
     def deliver(self, event: WorkerEvent) -> None:
         """Brings a worker's event to its session; events of sessions that are over are dropped."""
         live = self._by_bus_id.get(event.session_id)
-        if live is not None:
+        if live is None:
+            return
+        if isinstance(event, Failed) and isinstance(event.error, SessionSuperseded):  # the bus says so, no worker
+            live.let_go(event.error)
+        else:
             live.deliver(event)
 
     def go_away(self, deadline_s: float) -> None:
         """Tells each client to move, and when to come back: spread, so that they do not come all at once."""
         for live in self.sessions():
             live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
+
+    def let_all_go(self) -> None:
+        """Closes the connections of sessions that can go on at another gateway; the others stay."""
+        for live in self.sessions():
+            if live.movable:
+                live.let_go(LeaseLost())
 
     def stop_all(self, error: StreamScribeError) -> None:
         """Lets no session take more audio; each ends with its finals and `error`."""
@@ -256,13 +339,26 @@ class Hub:
 
     def released(self, live: LiveSession) -> None:
         """Forgets the session and frees its quota."""
+        self._forget(live)
+        self._register.over(live)
+        _log.info("session over", **_attributes(live))
+
+    def left(self, live: LiveSession) -> None:
+        """The same, but it is not over."""
+        self._forget(live)
+        self._register.left(live)
+        _log.info("session left to another gateway", **_attributes(live))
+
+    async def began(self, live: LiveSession, opened: SessionOpened) -> None:
+        """Writes it into the books that gateways share."""
+        await self._register.began(live, opened)
+
+    def _forget(self, live: LiveSession) -> None:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
         self._quota.release(live.tenant.tenant_id)
         self._admission.release(live.admitted, live.bus_id)
-        self._register.over(live)
         self._observer.session_released(live.tenant.tenant_id)
-        _log.info("session over", **_attributes(live))
         if not self._sessions:
             self._empty.set()
 

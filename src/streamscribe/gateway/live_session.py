@@ -10,7 +10,7 @@ from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ErrorSent, Resume, ServerMessage
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import Record, SessionAbandoned, WorkerEvent
+from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
     ConnectionLost,
@@ -31,6 +31,7 @@ from streamscribe.core.session_io import (
     Stopped,
     Tick,
 )
+from streamscribe.core.session_table import Stage
 from streamscribe.ports import GatewayBus, Seat, Tenant
 
 
@@ -51,6 +52,14 @@ class SessionOwner(Protocol):
 
     def released(self, live: "LiveSession") -> None:
         """The session is over; called exactly once."""
+        ...
+
+    def left(self, live: "LiveSession") -> None:
+        """The session is not here any more, and not over; called instead of `released`."""
+        ...
+
+    async def began(self, live: "LiveSession", opened: SessionOpened) -> None:
+        """The session's first record is about to be published, as it is on the bus."""
         ...
 
     def failed(self, live: "LiveSession", error: StreamScribeError) -> None:
@@ -74,6 +83,7 @@ class LiveSession:
         "_armed_at",
         "_bus",
         "_loop",
+        "_movable",
         "_owner",
         "_pausing",
         "_publishing",
@@ -96,11 +106,12 @@ class LiveSession:
         bus: GatewayBus,
         session: Session,
         tenant: Tenant,
-        sink: Sink,
+        sink: Sink | None,
         *,
         identity: SessionIdentity,
         bus_id: SessionId,
         admitted: SessionOptions,
+        movable: bool = False,
     ) -> None:
         self.tenant = tenant
         self.session_id = identity.session_id
@@ -110,11 +121,12 @@ class LiveSession:
         """The id on the bus: never one that a client chose, for two tenants may choose the same."""
         self.admitted = admitted
         """The options that it was let in with; a start may have brought others."""
+        self._movable = movable
         self.over = False
         self._owner = owner
         self._bus = bus
         self._session = session
-        self._sink: Sink | None = sink
+        self._sink = sink
         self._loop = asyncio.get_running_loop()
         self._unpublished: list[Record] = []
         self._publishing = asyncio.Lock()
@@ -127,6 +139,11 @@ class LiveSession:
     def connected(self) -> bool:
         """Whether a sink receives the messages."""
         return self._sink is not None
+
+    @property
+    def movable(self) -> bool:
+        """Whether it could go on at another gateway now."""
+        return self._movable and self._session.stage is not Stage.CREATED
 
     def seat(self, gateway: str) -> Seat:
         """How it stands, for the store that all gateways share."""
@@ -191,6 +208,20 @@ class LiveSession:
         """Ends the session with an error that the client is told."""
         self._handle(Killed(error))
 
+    def let_go(self, error: StreamScribeError) -> None:
+        """Ends here, not for its worker: another gateway has the session, or will. The connection is closed.
+
+        A client whose session was taken is told; whoever is to come back elsewhere only sees the close code.
+        """
+        if self.over:
+            return
+        if self._sink is not None and isinstance(error, SessionSuperseded):
+            self._sink.send(ErrorSent(error))
+        self._disconnect(error)
+        self._cease()
+        self._unpublished.clear()
+        self._owner.left(self)
+
     def go_away(self, deadline_ms: int, retry_after_ms: int) -> None:
         """Tells the client to move."""
         self._handle(GoingAway(deadline_ms, retry_after_ms))
@@ -253,8 +284,11 @@ class LiveSession:
         async with self._publishing:
             while self._unpublished:
                 record = self._unpublished[0]
+                sent = self._on_bus(record)
                 try:
-                    await self._bus.publish(self._on_bus(record))
+                    if isinstance(sent, SessionOpened):
+                        await self._owner.began(self, sent)
+                    await self._bus.publish(sent)
                 except StreamScribeError as error:
                     self.kill(error)
                 if self.over:
@@ -275,16 +309,19 @@ class LiveSession:
 
     def _release(self) -> None:
         """Frees whoever waits. Of the records that wait, only the one that ends the session still matters."""
-        self.over = True
-        if self._armed is not None:
-            self._armed.cancel()
-        if self._pausing is not None:
-            _wake(self._pausing)
+        self._cease()
         last = [record for record in self._unpublished if isinstance(record, SessionAbandoned)]
         self._unpublished.clear()
         for record in last:
             self._owner.spawn(self._publish_last(record))
         self._owner.released(self)
+
+    def _cease(self) -> None:
+        self.over = True
+        if self._armed is not None:
+            self._armed.cancel()
+        if self._pausing is not None:
+            _wake(self._pausing)
 
     async def _publish_last(self, record: Record) -> None:
         with suppress(StreamScribeError):  # a bus that is closing has let go of the session anyway

@@ -41,6 +41,15 @@ class SeatKeeper:
         self._sessions.pop(live.bus_id, None)
         self._spawn(self._leave(live.seat(self._gateway)))
 
+    def left(self, live: LiveSession) -> None:
+        """Keeps the seat no longer; it is another gateway's."""
+        self._sessions.pop(live.bus_id, None)
+
+    def took_over(self, live: LiveSession) -> None:
+        """Keeps the seat that another gateway took."""
+        if not live.over:
+            self._sessions[live.bus_id] = live
+
     async def run(self) -> NoReturn:
         """Keeps all seats, until cancelled."""
         while True:
@@ -60,7 +69,7 @@ class SeatKeeper:
         self._on_store(True)
         for live, ours in zip(sessions, kept, strict=True):
             if not ours:
-                live.kill(SessionSuperseded())
+                live.let_go(SessionSuperseded())
 
     async def close(self) -> None:
         """Waits for what is on its way to the store."""

@@ -17,6 +17,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
 from streamscribe.observe.cluster_metrics import ClusterMetrics
 from streamscribe.observe.load import OUTAGE, LoadControl
@@ -109,7 +110,8 @@ async def cluster_gateway(settings: Settings) -> AsyncIterator[ClusterGateway]:
         load = LoadControl(settings.limits, metrics.session_shed)
         door = ClusterDoor(load, health, metrics, without_store=settings.store.admit_when_away)
         seats = SeatKeeper(store, name, settings.store.seat_ttl_s / 3, lambda answered: None)
-        hub = Hub(bus, settings.limits, metrics, door, seats)
+        mover = Mover(seats, store, bus, name, settings.store.seat_ttl_s / 3)
+        hub = Hub(bus, settings.limits, metrics, door, mover)
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
 
@@ -120,7 +122,7 @@ async def cluster_gateway(settings: Settings) -> AsyncIterator[ClusterGateway]:
         async def fail_with_bus() -> None:
             raise await bus.failed()
 
-        works = (seats.run(), health.watch(), probe_event_loop(lagged), fail_with_bus())
+        works = (seats.run(), mover.run(), health.watch(), probe_event_loop(lagged), fail_with_bus())
         running = [tasks.create_task(work) for work in works]
         try:
             yield ClusterGateway(hub, decoders, metrics, health)

@@ -22,10 +22,16 @@ _NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
 
 @dataclass(frozen=True, slots=True)
 class RecordHeaders:
-    """Of a record: the partition of `asr-results` that its gateway reads, and the session's audio bytes before it."""
+    """Of a record: the partition of `asr-results` that its gateway reads, and the session's audio bytes before it.
+
+    `generation` says the how manieth gateway of the session published it. Where it is not the first, `SessionOpened`
+    announces it: `left` are the partitions of those before.
+    """
 
     reply_to: int
     audio_at: int
+    generation: int = 0
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +44,19 @@ class Settled:
     records: int
 
 
-def record_headers(reply_to: int, audio_at: int, trace_id: str) -> Headers:
+def record_headers(
+    reply_to: int, audio_at: int, trace_id: str, generation: int = 0, left: Sequence[int] = ()
+) -> Headers:
     """The headers of a record; the trace id is for people's eyes and tools."""
-    return [
+    headers: Headers = [
         ("v", VERSION),
         ("reply-to", b"%d" % reply_to),
         ("audio-at", b"%d" % audio_at),
         ("trace", trace_id.encode()),
     ]
+    if generation:
+        headers.append(("generation", b"%d" % generation))
+    return [*headers, *(("left", b"%d" % number) for number in left)]
 
 
 def event_headers(epoch: LeaseEpoch, trace_id: str) -> Headers:
@@ -53,13 +64,33 @@ def event_headers(epoch: LeaseEpoch, trace_id: str) -> Headers:
     return [("v", VERSION), ("kind", b"event"), ("epoch", b"%d" % epoch), ("trace", trace_id.encode())]
 
 
+def moved_headers(epoch: LeaseEpoch, generation: int, trace_id: str) -> Headers:
+    """The headers of a worker's last word to former gateways: from here on the gateway of `generation` is told."""
+    return [
+        ("v", VERSION),
+        ("kind", b"moved"),
+        ("epoch", b"%d" % epoch),
+        ("generation", b"%d" % generation),
+        ("trace", trace_id.encode()),
+    ]
+
+
+def read_moved(headers: _Read) -> int | None:
+    """The generation of `moved_headers`, None for others. Raises BadRequest."""
+    found = _read(headers)
+    return _number(found, "generation") if found.get("kind") == b"moved" else None
+
+
 SETTLED_HEADERS: Headers = [("v", VERSION), ("kind", b"settled")]
 
 
 def read_record_headers(headers: _Read) -> RecordHeaders:
     """The headers of a record. Raises BadRequest for any others."""
-    found = _read(headers)
-    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"))
+    listed = headers.items() if isinstance(headers, Mapping) else list(headers or ())
+    found = _read(dict(listed))
+    generation = _number(found, "generation") if "generation" in found else 0
+    left = tuple(_number({"left": text}, "left") for name, text in listed if name == "left")
+    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"), generation, left)
 
 
 def read_event_headers(headers: _Read) -> LeaseEpoch | None:

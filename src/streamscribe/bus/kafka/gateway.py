@@ -14,17 +14,28 @@ from streamscribe.bus.kafka.envelope import (
     Settled,
     decode_settled,
     read_event_headers,
+    read_key,
+    read_moved,
     record_headers,
 )
+from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.reader import Reader
+from streamscribe.bus.kafka.recall import Past, Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, StreamScribeError
+from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import Checkpointed, Emitted, Failed, Finished, Record, SessionAbandoned, SessionOpened
-from streamscribe.ports import EventHandler
+from streamscribe.core.session_past import SessionPast
+from streamscribe.ports import EventHandler, Place, Ticket
 from streamscribe.settings import KafkaSettings, SettingsError
 from streamscribe.wire.bus_records import decode_event, encode_record
+
+TAKE_OVER_S = 8.0
+"""How long a client waits at most until its session has come from another gateway."""
+
+MAX_HELD = 10_000
+"""Events of one session that come while its past is read."""
 
 Waiter = asyncio.Future[None]
 _T = TypeVar("_T")
@@ -43,6 +54,10 @@ class _Lane:
     epoch: LeaseEpoch | None = None
     error: StreamScribeError | None = None
     waiting: deque[tuple[Record, Waiter]] = field(default_factory=deque)
+    generation: int = 0
+    held: deque[tuple[Emitted, LeaseEpoch]] | None = None
+    """What comes while the session's past is read."""
+    moved: bool = False
 
     def settle(self, settled: Settled) -> None:
         """A worker that hears audio again settles it again: only what goes further counts."""
@@ -66,6 +81,9 @@ class KafkaGatewayBus:
     on by itself. A record that was not taken for `kafka.delivery_timeout_s` fails its session: BusUnavailable for it
     and for all that its session publishes after it. Events of an epoch older than a session's newest are dropped and
     counted in `fenced`. Not thread-safe.
+
+    A session can go on at another gateway (`take_over`). The one that had it hears so by a `Failed` with
+    SessionSuperseded, at once if a worker has the session; what it still publishes is dropped by the workers.
     """
 
     durability = "log"
@@ -88,6 +106,8 @@ class KafkaGatewayBus:
         self._handler: EventHandler | None = None
         self._sender: Sender | None = None
         self._reader: Reader | None = None
+        self._read_to = 0
+        self._recall = Recall(kafka, max_message_bytes)
         self._dead_letters: DeadLetters | None = None
         self._closed = False
         self.fenced = 0
@@ -144,6 +164,49 @@ class KafkaGatewayBus:
         """Gives `handler` each event of this gateway's sessions from now on."""
         self._handler = handler
 
+    def here(self, generation: int) -> Place:
+        """Where this gateway will hear of a session that begins, or goes on, here and now."""
+        return Place(self._reply_to, self._read_to, generation)
+
+    async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
+        """Takes a session from the gateways before this one, whose place is the ticket's last; fills in its `past`.
+
+        Its worker is told, and what it says from then on is kept until `go_on`. Raises BusUnavailable where that takes
+        too long, as while no worker has the session; SessionSuperseded where another gateway was quicker;
+        SessionNotFound where the log does not reach back so far.
+        """
+        backlog = Backlog(self._max_backlog_s, ticket.opened.options.audio.bytes_per_second)
+        place = ticket.places[-1]
+        lane = _Lane(backlog, ticket.opened.trace_id, generation=place.generation, held=deque())
+        self._lanes[ticket.session_id] = lane
+        try:
+            async with asyncio.timeout(TAKE_OVER_S):
+                await self._announce(lane, ticket)
+                lane.epoch = await self._read_past(ticket, past)
+        except BaseException as error:
+            if self._lanes.get(ticket.session_id) is lane:
+                self._forget(ticket.session_id)
+            if isinstance(error, TimeoutError):
+                raise BusUnavailable("the session did not come in time", retry_after_s=1.0) from None
+            raise
+        if self._lanes.get(ticket.session_id) is not lane:
+            raise BusUnavailable("the session has moved on, or said too much meanwhile", retry_after_s=1.0)
+
+    def go_on(self, session_id: SessionId, past: SessionPast) -> None:
+        """The session of `take_over` is here: what came meanwhile is delivered, and the rest as it comes."""
+        lane = self._lanes.get(session_id)
+        if lane is None or lane.held is None:
+            return
+        lane.published_bytes = lane.settled_bytes = past.uplink.received_bytes
+        lane.published_records = lane.settled_records = past.uplink.next_index
+        held, lane.held = lane.held, None
+        for event, epoch in held:
+            self._deliver(event, epoch)
+
+    def let_go(self, session_id: SessionId) -> None:
+        """Another gateway may go on with the session: nothing more is told of it here, and its worker keeps it."""
+        self._forget(session_id)
+
     async def close(self) -> None:
         """Stops delivery; publishers that wait for room get Draining, what was sent has some seconds to arrive."""
         if self._closed:
@@ -171,8 +234,36 @@ class KafkaGatewayBus:
             _, ours.offset = consumer.get_watermark_offsets(ours, timeout=topics.PATIENCE_S)
         except KafkaException as error:
             raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
+        self._read_to = ours.offset
         consumer.assign([ours])
         return consumer
+
+    async def _announce(self, lane: _Lane, ticket: Ticket) -> None:
+        """Publishes the session's beginning again: workers learn from its headers who its gateway is."""
+        done: Waiter = asyncio.get_running_loop().create_future()
+        left = sorted({place.partition for place in ticket.places[:-1]})
+        headers = record_headers(self._reply_to, 0, lane.trace_id, lane.generation, left)
+
+        def delivered(error: StreamScribeError | None) -> None:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        record = encode_record(ticket.opened)
+        self._started(self._sender).send(self._topics.audio, record, headers, delivered, key=ticket.session_id)
+        await done
+
+    async def _read_past(self, ticket: Ticket, past: SessionPast) -> LeaseEpoch | None:
+        wanted = Past(
+            ticket.session_id,
+            ticket.places[-1].generation,
+            partition_of(ticket.session_id, self._kafka.audio_partitions),
+            ticket.places[:-1],
+            past.uplink.take,
+            past.hear,
+            asyncio.get_running_loop().create_future(),
+        )
+        await self._recall.read(wanted)
+        return wanted.epoch
 
     def _has_room(self, lane: _Lane, size_bytes: int) -> bool:
         return not lane.waiting and lane.backlog.fits(size_bytes) and self._started(self._sender).room
@@ -185,7 +276,7 @@ class KafkaGatewayBus:
         return lane
 
     def _send(self, lane: _Lane, record: Record, done: Waiter) -> None:
-        headers = record_headers(self._reply_to, lane.published_bytes, lane.trace_id)
+        headers = record_headers(self._reply_to, lane.published_bytes, lane.trace_id, lane.generation)
         size = audio_bytes(record)
 
         def delivered(error: StreamScribeError | None) -> None:
@@ -226,7 +317,12 @@ class KafkaGatewayBus:
 
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
+            self._read_to = (message.offset() or 0) + 1
             try:
+                moved = read_moved(message.headers())
+                if moved is not None:
+                    self._move(read_key(message.key()), moved)
+                    continue
                 epoch = read_event_headers(message.headers())
                 value = message.value() or b""
                 if epoch is None:
@@ -244,7 +340,13 @@ class KafkaGatewayBus:
             self._drain(lane)
 
     def _deliver(self, event: Emitted, epoch: LeaseEpoch) -> None:
-        if self._current(event.session_id, epoch) is None or isinstance(event, Checkpointed) or self._closed:
+        lane = self._current(event.session_id, epoch)
+        if lane is None or isinstance(event, Checkpointed) or self._closed:
+            return
+        if lane.held is not None:
+            lane.held.append((event, epoch))
+            if len(lane.held) > MAX_HELD:
+                self._forget(event.session_id)
             return
         if isinstance(event, (Finished, Failed)):
             self._forget(event.session_id)
@@ -256,6 +358,22 @@ class KafkaGatewayBus:
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "a gateway failed to take an event", "exception": error}
             )
+
+    def _move(self, session_id: SessionId, generation: int) -> None:
+        """A worker's last word to former gateways; on a partition that we share with one, or had the session on before.
+
+        What it told here before that is of the past.
+        """
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            return
+        if generation > lane.generation:
+            self._forget(session_id)
+            if self._handler is not None and lane.held is None:
+                self._handler(Failed(session_id, SessionSuperseded()))
+        elif generation == lane.generation and lane.held is not None and not lane.moved:
+            lane.moved = True
+            lane.held.clear()
 
     def _current(self, session_id: SessionId, epoch: LeaseEpoch) -> _Lane | None:
         """The session's lane, if its newest owner speaks."""

@@ -8,7 +8,7 @@ from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import LeaseLost, StoreUnavailable
 from streamscribe.core.records import SessionOpened
-from streamscribe.ports import SessionStore
+from streamscribe.ports import SessionStore, Ticket
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 """Between two tries at a store that is away."""
@@ -42,6 +42,17 @@ class Leases:
                 return await self._store.load(session.session_id)
             except LeaseLost as held:
                 await asyncio.sleep((held.retry_after_s or 0.0) + _MARGIN_S)
+            except StoreUnavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return None
+
+    async def ticket(self, session: Owned) -> Ticket | None:
+        """Says which gateway has the session, if the store knows; None too when the session is over here."""
+        pause_s = FIRST_PAUSE_S
+        while not session.over:
+            try:
+                return await self._store.ticket(session.session_id)
             except StoreUnavailable:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -20,6 +20,9 @@ _NO_TRACE = TraceId("unknown")
 class Owned:
     """Begins when its first record comes, is `live` once the store gave its lease, and `over` when it is let go.
 
+    `generation` is that of the gateway whose record came last; who is told (`reply_to`, `told_generation`) may be known
+    earlier. The gateways that the session has `left` have not heard so yet.
+
     `waiting` has what comes until it is live, bounded by what its partition may leave unsettled. A session that is
     `ended` is over for everybody, not only here.
     """
@@ -27,6 +30,9 @@ class Owned:
     session_id: SessionId
     partition: int
     reply_to: int
+    generation: int = 0
+    told_generation: int = 0
+    left: tuple[int, ...] = ()
     waiting: deque[Record] = field(default_factory=deque)
     lease: Lease | None = None
     epoch: LeaseEpoch | None = None
@@ -49,6 +55,11 @@ class Owned:
     def trace_id(self) -> TraceId:
         """Of the session, as far as it is known."""
         return self.opened.trace_id if self.opened is not None else _NO_TRACE
+
+    def hears(self, reply_to: int, generation: int) -> None:
+        """The gateway of `generation` reads that partition of results: it is told, if it is the newest."""
+        if generation >= self.told_generation:
+            self.reply_to, self.told_generation = reply_to, generation
 
     def hold(self, lease: Lease) -> None:
         """Has the lease now. For the gateway an epoch never goes back, even if the store has lost its memory."""

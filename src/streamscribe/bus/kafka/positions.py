@@ -12,12 +12,19 @@ class _Kept:
     """One session's records since its checkpoint, as (index, offset); bounded by the longest segment."""
 
     records: deque[tuple[int, int]] = field(default_factory=deque)
-    last_index: int | None = None
+    begin: int = 0
+
+    def trim(self) -> None:
+        """Lets go of what nobody needs."""
+        while len(self.records) > 1 and self.records[0][0] < self.begin:
+            self.records.popleft()
 
 
 class Positions:
     """The offsets of one partition that live sessions need, and the one to go on at.
 
+    A session's last record is needed until the session is forgotten, whatever its checkpoints say: it tells the next
+    worker that audio has ended, and the next gateway how much there was.
     Who takes the partition over begins at `committable`: of each session it finds all records from the checkpoint on.
     """
 
@@ -31,21 +38,16 @@ class Positions:
 
     def keep(self, session_id: SessionId, index: int, offset: int) -> None:
         """The session needs the record at `offset`, its record `index`."""
-        self._kept.setdefault(session_id, _Kept()).records.append((index, offset))
-
-    def keep_last(self, session_id: SessionId, index: int) -> None:
-        """The session's last record: needed until the session is forgotten, whatever its checkpoints say."""
-        self._kept.setdefault(session_id, _Kept()).last_index = index
+        kept = self._kept.setdefault(session_id, _Kept())
+        kept.records.append((index, offset))
+        kept.trim()
 
     def drop_before(self, session_id: SessionId, index: int) -> None:
         """The session can go on at its record `index`: those before are not needed again."""
         kept = self._kept.get(session_id)
-        if kept is None:
-            return
-        if kept.last_index is not None:
-            index = min(index, kept.last_index)
-        while kept.records and kept.records[0][0] < index:
-            kept.records.popleft()
+        if kept is not None:
+            kept.begin = max(kept.begin, index)
+            kept.trim()
 
     def forget(self, session_id: SessionId) -> None:
         """The session is over: it needs nothing more."""

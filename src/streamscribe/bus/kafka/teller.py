@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers
+from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers, moved_headers
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import StreamScribeError
@@ -50,6 +50,16 @@ class Teller:
         done = partial(self._done, session)
         key, reply_to = session.session_id, session.reply_to
         self._sender.send(self._topic, encode_event(event), headers, done, key=key, partition=reply_to)
+
+    def tell_moved(self, session: Owned) -> None:
+        """Tells the gateways that the session has left that no more comes from this worker, once it may tell."""
+        if not session.left or session.epoch is None:
+            return
+        headers = moved_headers(session.epoch, session.generation, session.trace_id)
+        for partition in session.left:
+            self._sender.send(self._topic, b"", headers, self._told, key=session.session_id, partition=partition)
+        session.left = ()
+        self.tell_settled(session)
 
     def tell_settled(self, session: Owned) -> None:
         """Tells soon how far the session is processed."""

@@ -24,7 +24,6 @@ from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, BusUnavailable, StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import (
-    AudioEnded,
     Checkpointed,
     Emitted,
     Failed,
@@ -195,7 +194,14 @@ class KafkaWorkerBus:
             session = Owned(record.session_id, partition.number, headers.reply_to)
             partition.sessions[record.session_id] = self._sessions[record.session_id] = session
             self._spawn(self._begin(session))
-        session.reply_to = headers.reply_to
+        if headers.generation < session.generation:  # of a gateway that has the session no more
+            return
+        session.hears(headers.reply_to, headers.generation)
+        session.generation = headers.generation
+        if headers.generation and isinstance(record, SessionOpened):
+            session.left = headers.left
+            self._teller.tell_moved(session)
+            return
         if isinstance(record, SessionAbandoned):
             self._end(session, record)
             return
@@ -204,8 +210,6 @@ class KafkaWorkerBus:
             return
         session.next_index = record.index + 1
         partition.positions.keep(session.session_id, record.index, offset)
-        if isinstance(record, AudioEnded):
-            partition.positions.keep_last(session.session_id, record.index)
         partition.come(session, audio_bytes(record))
         if session.live:
             self._hand_over(record)
@@ -219,14 +223,17 @@ class KafkaWorkerBus:
     async def _begin(self, session: Owned) -> None:
         """Takes the lease of a session whose first record has come, then gives the worker what waited for it."""
         known = await self._leases.claim(session)
+        if not session.over and (ticket := await self._leases.ticket(session)) is not None:
+            session.hears(ticket.places[-1].partition, ticket.places[-1].generation)
         if session.over:  # abandoned, or its partition was given away
             await (self._leases.forget(session) if session.ended else self._leases.release([session]))
             return
-        first = session.waiting[0]
+        first = session.waiting[0] if session.waiting else None
         opened = known or (first if isinstance(first, SessionOpened) else None)
         session.opened_saved = known is not None
         begin = 1 if opened is None or opened.checkpoint is None else max(1, opened.checkpoint.index)
-        if opened is None or first.index > begin:
+        self._teller.tell_moved(session)
+        if opened is None or (first is not None and first.index > begin):
             lost = StoreUnavailable("what a worker needs to go on with the session is gone")
             self._teller.tell(session, Failed(session.session_id, lost))
         else:
@@ -310,25 +317,21 @@ class KafkaWorkerBus:
 
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """Lets partitions go, and gives where another goes on with them."""
-        ours = [number for number in numbers if number in self._partitions]
-        offsets = self._committable(ours)
-        let_go = [session for number in ours for session in self._partitions[number].sessions.values()]
-        self._lose_partitions(ours)
-        await self._leases.release(let_go)
+        offsets = self._committable([number for number in numbers if number in self._partitions])
+        await self._leases.release(self._lose_partitions(numbers))
         return offsets
 
     def _lost(self, numbers: Collection[int]) -> None:
         """The group gave them away; what is still in force of our leases would only keep others waiting."""
-        ours = [number for number in numbers if number in self._partitions]
-        let_go = [session for number in ours for session in self._partitions[number].sessions.values()]
-        self._lose_partitions(ours)
-        self._spawn(self._leases.release(let_go))
+        self._spawn(self._leases.release(self._lose_partitions(numbers)))
 
-    def _lose_partitions(self, numbers: Collection[int]) -> None:
-        for number in numbers:
-            partition = self._partitions.pop(number, None)
-            for session in list(partition.sessions.values()) if partition is not None else ():
-                self._abandon(session)
+    def _lose_partitions(self, numbers: Collection[int]) -> list[Owned]:
+        """The sessions that were theirs."""
+        lost = [self._partitions.pop(number) for number in numbers if number in self._partitions]
+        sessions = [session for partition in lost for session in partition.sessions.values()]
+        for session in sessions:
+            self._abandon(session)
+        return sessions
 
     def _lose(self, session: Owned) -> None:
         """Another worker has it. Its positions stay as they are: what it needs is not ours to say."""
@@ -367,7 +370,7 @@ class KafkaWorkerBus:
     def _mark(self, session: Owned) -> None:
         """Marks the end in the log: who reads the partition from further back lets the session go at once."""
         record = SessionAbandoned(session.session_id, session.next_index)
-        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id)
+        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id, session.generation)
         with suppress(StreamScribeError):  # then it is heard again for nothing: gateways do not know it any more
             key, partition = session.session_id, session.partition
             self._sender.send(

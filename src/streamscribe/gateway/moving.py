@@ -1,0 +1,137 @@
+"""Sessions that move between gateways: who may go on with one, and how it is made again from the log."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from secrets import compare_digest
+from typing import NoReturn
+
+from streamscribe.core.errors import BusUnavailable, SessionNotFound, StoreUnavailable
+from streamscribe.core.ids import SessionId
+from streamscribe.core.messages import Resume
+from streamscribe.core.records import SessionOpened
+from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.core.session_past import SessionPast
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.gateway.register import Admit, Moved
+from streamscribe.gateway.seats import SeatKeeper
+from streamscribe.ports import MovingBus, SessionStore, Tenant, Ticket
+
+MAX_MOVES = 16
+"""Of one session: its ticket names all the gateways that it has had."""
+
+_NO_DIGEST = bytes(32)
+
+
+class Mover:
+    """The register of a gateway among others: seats in the store, tickets for clients that come back elsewhere.
+
+    A session's ticket is in the store before its first record is published, so that nothing is acknowledged that could
+    not be gone on with. While the store is away sessions begin without, and their tickets follow when it is back.
+    """
+
+    def __init__(
+        self, seats: SeatKeeper, store: SessionStore, bus: MovingBus, gateway: str, retry_every_s: float
+    ) -> None:
+        """`gateway` is this gateway's name."""
+        self._seats = seats
+        self._store = store
+        self._bus = bus
+        self._gateway = gateway
+        self._retry_every_s = retry_every_s
+        self._late: dict[SessionId, Ticket] = {}
+
+    def opened(self, live: LiveSession) -> None:
+        """Takes a seat, soon."""
+        self._seats.opened(live)
+
+    def over(self, live: LiveSession) -> None:
+        """Frees the seat, soon; the ticket goes with it."""
+        self._late.pop(live.bus_id, None)
+        self._seats.over(live)
+
+    def left(self, live: LiveSession) -> None:
+        """Keeps the seat no longer, which is the next gateway's now."""
+        self._late.pop(live.bus_id, None)
+        self._seats.left(live)
+        self._bus.let_go(live.bus_id)
+
+    async def began(self, live: LiveSession, opened: SessionOpened) -> None:
+        """Hands a ticket in; `opened` is about to be published."""
+        digest = _digest(live.resume_token)
+        ticket = Ticket(live.bus_id, live.session_id, self._gateway, digest, opened, (self._bus.here(0),))
+        try:
+            await self._store.hand_in(ticket)
+        except StoreUnavailable:
+            if not live.over:
+                self._late[live.bus_id] = ticket
+
+    async def run(self) -> NoReturn:
+        """Hands in the tickets that are late, until cancelled."""
+        while True:
+            await asyncio.sleep(self._retry_every_s)
+            for session_id, ticket in list(self._late.items()):
+                try:
+                    await self._store.hand_in(ticket)
+                except StoreUnavailable:
+                    break
+                self._late.pop(session_id, None)
+
+    async def has_moved(self, live: LiveSession) -> bool:
+        """Whether another gateway has the session by now; while the store is away, that is not to be known."""
+        try:
+            ticket = await self._store.ticket(live.bus_id)
+        except StoreUnavailable:
+            return False
+        return ticket is not None and ticket.gateway != self._gateway
+
+    async def take_over(self, tenant: Tenant, message: Resume, limits: SessionLimits, admit: Admit) -> Moved:
+        """Brings a session here from another gateway, if `message` proves the right to it.
+
+        Raises SessionNotFound for whatever does not fit, in the same way; StoreUnavailable, BusUnavailable.
+        """
+        ticket = await self._proved(tenant, message)
+        admit(ticket)
+        here = self._bus.here(ticket.places[-1].generation + 1)
+        ticket = replace(ticket, gateway=self._gateway, places=(*ticket.places, here))
+        if not await self._store.move(ticket):
+            raise BusUnavailable("the session is moving already", retry_after_s=1.0)
+        identity = SessionIdentity(
+            session_id=ticket.called,
+            tenant_id=tenant.tenant_id,
+            trace_id=ticket.opened.trace_id,
+            resume_token=message.resume_token,
+            durability=self._bus.durability,
+        )
+        past = SessionPast(identity, limits)
+        await self._bus.take_over(ticket, past)
+        if past.outcome is None and (past.uplink.abandoned or past.uplink.next_index == 0):
+            self._bus.let_go(ticket.session_id)
+            raise SessionNotFound
+        if past.outcome is not None and message.last_acked_sequence is not None:  # all its audio was heard
+            past.uplink.next_sequence = max(past.uplink.next_sequence or 0, message.last_acked_sequence + 1)
+        return Moved(identity, ticket, past)
+
+    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+        """The session is here: keeps its seat, and hears its worker."""
+        self._seats.took_over(live)
+        self._bus.go_on(live.bus_id, past)
+
+    async def _proved(self, tenant: Tenant, message: Resume) -> Ticket:
+        ticket = None
+        with suppress(ValueError):  # a token that none of ours wrote
+            ticket = await self._store.ticket(SessionId(message.resume_token.partition(".")[0]))
+        digest = _NO_DIGEST if ticket is None else ticket.token_digest
+        proved = compare_digest(_digest(message.resume_token), digest)
+        if ticket is None or not proved:
+            raise SessionNotFound
+        if (ticket.opened.tenant_id, ticket.called) != (tenant.tenant_id, message.session_id):
+            raise SessionNotFound
+        if len(ticket.places) > MAX_MOVES:
+            raise SessionNotFound
+        return ticket
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()

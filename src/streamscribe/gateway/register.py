@@ -1,0 +1,88 @@
+"""The books that a hub keeps with other gateways, if there are any."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from streamscribe.core.errors import SessionNotFound
+from streamscribe.core.messages import Resume
+from streamscribe.core.records import SessionOpened
+from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.core.session_past import SessionPast
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.ports import Tenant, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A session that has come from another gateway."""
+
+    identity: SessionIdentity
+    ticket: Ticket
+    past: SessionPast
+
+
+Admit = Callable[[Ticket], None]
+"""Raises why the gateway cannot have one more session now."""
+
+
+class Register(Protocol):
+    """Who keeps sessions in books that gateways share. What is not a coroutine must not block."""
+
+    def opened(self, live: LiveSession) -> None:
+        """A session was let in here."""
+        ...
+
+    def over(self, live: LiveSession) -> None:
+        """It is over."""
+        ...
+
+    def left(self, live: LiveSession) -> None:
+        """It is not here any more, and not over: another gateway has it, or will."""
+        ...
+
+    async def began(self, live: LiveSession, opened: SessionOpened) -> None:
+        """Its first record is about to be published."""
+        ...
+
+    async def has_moved(self, live: LiveSession) -> bool:
+        """Whether another gateway has it by now, as far as that can be known."""
+        ...
+
+    async def take_over(self, tenant: Tenant, message: Resume, limits: SessionLimits, admit: Admit) -> Moved:
+        """Brings a session here from another gateway; raises SessionNotFound, StoreUnavailable, BusUnavailable.
+
+        `admit` is asked before the session is moved.
+        """
+        ...
+
+    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+        """It is here, and has told its client what that had missed."""
+        ...
+
+
+class NoRegister:
+    """For a gateway that is alone."""
+
+    def opened(self, live: LiveSession) -> None:
+        """Kept nowhere else."""
+
+    def over(self, live: LiveSession) -> None:
+        """Kept nowhere else."""
+
+    def left(self, live: LiveSession) -> None:
+        """Kept nowhere else."""
+
+    async def began(self, live: LiveSession, opened: SessionOpened) -> None:
+        """Kept nowhere else."""
+
+    async def has_moved(self, live: LiveSession) -> bool:
+        """There is no other."""
+        return False
+
+    async def take_over(self, tenant: Tenant, message: Resume, limits: SessionLimits, admit: Admit) -> Moved:
+        """There is no other."""
+        raise SessionNotFound
+
+    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+        """There is no other."""

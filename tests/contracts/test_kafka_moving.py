@@ -1,0 +1,199 @@
+"""A session moves from gateway to gateway over a real broker: nothing that was said is missing, nothing comes twice."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from streamscribe.bus.kafka import recall
+from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+from streamscribe.bus.kafka.partitioner import partition_of
+from streamscribe.core.errors import BusUnavailable, SessionSuperseded
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import AudioChunk, Failed, Finished, Progress, Record, WorkerEvent
+from streamscribe.core.session_past import SessionPast
+from streamscribe.ports import Ticket
+from tests.contracts.bus import chunk, opened
+from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker
+from tests.contracts.kafka_rig import KafkaRig, kafka_rig
+from tests.contracts.takeover import Ear, Listener, session
+from tests.unit.session_kit import IDENTITY, LIMITS
+
+A = SessionId("a")
+TICKET = Ticket(A, A, "g0", b"digest", opened("a"), ())
+
+
+class Heard(SessionPast):
+    """A past that remembers what it was made of."""
+
+    def __init__(self) -> None:
+        super().__init__(IDENTITY, LIMITS)
+        self.events: list[WorkerEvent] = []
+
+    def hear(self, event: WorkerEvent) -> None:
+        self.events.append(event)
+        super().hear(event)
+
+
+class Gateways:
+    """Gateways of one session, one after the other; the last one has it."""
+
+    def __init__(self, rig: KafkaRig) -> None:
+        self.rig = rig
+        self.ticket = replace(TICKET)
+        self.all: list[KafkaGatewayBus] = []
+        self.ears: list[Ear] = []
+        self.past = Heard()
+
+    async def open(self, number: int) -> KafkaGatewayBus:
+        gateway = KafkaGatewayBus(self.rig.kafka, 30, MAX_MESSAGE_BYTES, reply_to=number)
+        self.ears.append(Ear())
+        gateway.attach_gateway(self.ears[-1])
+        await gateway.start()
+        self.all.append(gateway)
+        return gateway
+
+    async def first(self, number: int) -> KafkaGatewayBus:
+        gateway = await self.open(number)
+        self.ticket = replace(self.ticket, places=(gateway.here(0),))
+        await self.rig.store.hand_in(self.ticket)
+        return gateway
+
+    async def move(self, number: int) -> KafkaGatewayBus:
+        """The session goes on at another gateway; `past` is what that one was told of it."""
+        gateway = await self.open(number)
+        here = gateway.here(self.ticket.places[-1].generation + 1)
+        self.ticket = replace(self.ticket, gateway=f"g{number}", places=(*self.ticket.places, here))
+        assert await self.rig.store.move(self.ticket)
+        self.past = Heard()
+        await gateway.take_over(self.ticket, self.past)
+        gateway.go_on(A, self.past)
+        return gateway
+
+    def told(self) -> list[int]:
+        """Which records the session's gateways were told of, as the last one knows it."""
+        events = [*self.past.events, *self.ears[-1].of("a")]
+        return [event.processed_ms for event in events if isinstance(event, Progress)]
+
+
+@asynccontextmanager
+async def gateways(broker: Broker) -> AsyncIterator[Gateways]:
+    async with kafka_rig(broker, 30, result_partitions=3) as rig:
+        ours = Gateways(rig)
+        try:
+            yield ours
+        finally:
+            for gateway in ours.all:
+                await gateway.close()
+
+
+async def publish(gateway: KafkaGatewayBus, records: list[Record]) -> None:
+    for record in records:
+        await gateway.publish(record)
+
+
+@pytest.mark.parametrize("numbers", [(0, 2), (0, 0), (0, 2, 0), (2, 0, 2, 0)])
+async def test_a_session_moves_and_its_gateway_knows_all_that_was_told_before(
+    broker: Broker, numbers: tuple[int, ...]
+) -> None:
+    async with gateways(broker) as ours:
+        published = list(session("a", 6 * len(numbers)))
+        Listener(await ours.rig.start_worker())
+        gateway = await ours.first(numbers[0])
+        done = 0
+        for number in numbers[1:]:
+            await publish(gateway, published[done : done + 6])
+            done += 6
+            gateway = await ours.move(number)
+            assert ours.past.uplink.next_index == done
+            last = published[done - 1]
+            assert isinstance(last, AudioChunk)
+            assert ours.past.uplink.next_sequence == last.sequence + 1
+        await publish(gateway, published[done:])
+        await ours.ears[-1].finished("a")
+        assert ours.told() == list(range(len(published)))
+
+
+async def test_law_2_a_gateway_that_lost_its_session_hears_so_and_what_it_publishes_is_dropped(broker: Broker) -> None:
+    async with gateways(broker) as ours:
+        published = list(session("a", 10))
+        worker = Listener(await ours.rig.start_worker())
+        former = await ours.first(0)
+        await publish(former, published[:5])
+        await ours.ears[0].wait_for(5)
+        newer = await ours.move(2)
+        await ours.ears[0].wait_for(6)
+        (superseded,) = (event for event in ours.ears[0].of("a") if isinstance(event, Failed))
+        assert isinstance(superseded.error, SessionSuperseded)
+        former._lanes[A] = newer._lanes[A].__class__(newer._lanes[A].backlog, "t")
+        await publish(former, [chunk("a", 5, b"late")])
+        await publish(newer, published[5:])
+        await ours.ears[-1].finished("a")
+        assert worker.heard[A] == published
+
+
+async def test_the_worker_dies_too_and_the_next_one_tells_the_new_gateway(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateways(broker) as ours:
+        published = list(session("a", 20))
+        first = Listener(await ours.rig.start_worker(), stop_at=13)
+        gateway = await ours.first(0)
+        await publish(gateway, published[:16])
+        await first.stopped.wait()
+        await ours.rig.kill_worker(first.bus)
+        moving = asyncio.ensure_future(ours.move(2))
+        await asyncio.sleep(0)
+        Listener(await ours.rig.start_worker())
+        gateway = await moving
+        await publish(gateway, published[16:])
+        await ours.ears[-1].finished("a")
+        assert sorted(set(ours.told())) == list(range(len(published)))
+
+
+async def test_without_a_worker_a_session_does_not_move_in_time_and_can_be_moved_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recall, "PASS_S", 1.0)
+    async with gateways(broker) as ours:
+        published = list(session("a", 10))
+        gateway = await ours.first(0)
+        await publish(gateway, published[:5])
+        with pytest.raises(BusUnavailable):
+            await ours.move(2)
+        monkeypatch.undo()
+        Listener(await ours.rig.start_worker())
+        gateway = await ours.move(1)
+        await publish(gateway, published[5:])
+        await ours.ears[-1].finished("a")
+        assert sorted(set(ours.told())) == list(range(len(published)))
+
+
+async def test_a_session_that_was_done_is_read_to_its_end(broker: Broker) -> None:
+    async with gateways(broker) as ours:
+        Listener(await ours.rig.start_worker())
+        gateway = await ours.first(0)
+        await publish(gateway, list(session("a", 5)))
+        await ours.ears[0].finished("a")
+        await ours.move(2)
+        assert isinstance(ours.past.outcome, Finished)
+        assert ours.past.uplink.ended
+
+
+async def test_keys_are_given_to_partitions_as_the_producer_gives_them(broker: Broker) -> None:
+    kafka = broker.with_topics(audio_partitions=7)
+    producer = Producer({"bootstrap.servers": kafka.brokers, "partitioner": "murmur2_random"})
+    placed: dict[str, int] = {}
+
+    def report(error: object, message: object) -> None:
+        placed[message.key().decode()] = message.partition()  # type: ignore[attr-defined]
+
+    names = ["".join(letters) for length in range(1, 6) for letters in itertools.product("a9", repeat=length)]
+    for name in names:
+        producer.produce(f"{kafka.topic_prefix}audio-chunks", b"", name, on_delivery=report)
+    await asyncio.to_thread(producer.flush)
+    assert placed == {name: partition_of(name, 7) for name in names}

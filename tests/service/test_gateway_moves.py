@@ -1,0 +1,114 @@
+"""Gateways that are killed or told to go: their clients go on at another one, and hear what they would have heard."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from msgspec import structs
+
+from streamscribe.client.errors import ServerError
+from streamscribe.client.native import NativeClient
+from streamscribe.wire.native_server import AckMessage, ClosedMessage, ResultMessage, ResumedMessage, ServerWire
+from tests.service.cluster_kit import Cluster, Role, cluster
+from tests.service.kit import cut, noise_speech, session
+
+pytestmark = pytest.mark.timeout(150)
+
+PACKET_BYTES = 6400
+SPEECH = [noise_speech(8000 + number) for number in range(10)]
+
+Told = list[tuple[int, int, str, int, int]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    more = {"kafka.result_partitions": "8", "store.timeout_s": "2"}
+    with cluster(tmp_path_factory.mktemp("cluster"), **more) as made:
+        made.worker()
+        yield made
+
+
+def outcome(messages: list[ServerWire]) -> tuple[Told, int]:
+    """Finals and length of a session that has ended well, in which neither versions nor acks went back."""
+    last = messages[-1]
+    assert isinstance(last, ClosedMessage)
+    versions = [message.version for message in messages if isinstance(message, ResultMessage)]
+    assert versions == sorted(set(versions))
+    acks = [message.sequence for message in messages if isinstance(message, AckMessage)]
+    assert acks == sorted(acks)
+    results = [message for message in messages if isinstance(message, ResultMessage) and message.is_final]
+    told = sorted((r.segment_id, r.pass_, r.text, r.start_ms, r.end_ms) for r in results)
+    return told, last.audio_ms
+
+
+async def speaking(gateways: list[Role], pcm: bytes, resumed_at: list[float]) -> tuple[Told, int]:
+    """What a client of several addresses hears that speaks at twice real time, and the audio that was heard of it."""
+    said: list[ServerWire] = []
+    async with NativeClient([one.websocket for one in gateways]) as client, asyncio.TaskGroup() as tasks:
+
+        async def speak() -> None:
+            for packet in cut(pcm, PACKET_BYTES):
+                await client.send(packet)
+                await asyncio.sleep(0.1)
+            await client.end()
+
+        tasks.create_task(speak())
+        async for message in client:
+            said.append(message)
+            if isinstance(message, ResumedMessage):
+                resumed_at.append(asyncio.get_running_loop().time())
+    return outcome(said)
+
+
+async def alone(gateway: Role) -> list[tuple[Told, int]]:
+    told = await asyncio.gather(*(session(gateway.websocket, cut(pcm, PACKET_BYTES)) for pcm in SPEECH))
+    return [outcome(list(messages)) for messages in told]
+
+
+async def test_sessions_of_a_gateway_that_is_killed_go_on_at_another_and_nothing_is_lost_doubled_or_changed(
+    running: Cluster,
+) -> None:
+    gateways = [running.gateway(), running.gateway()]
+    undisturbed = await alone(gateways[1])
+    assert all(len(told) >= 3 for told, _ in undisturbed)
+    resumed_at: list[float] = []
+    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
+    await asyncio.sleep(2.0)
+    gateways[0].kill()
+    assert await talking == undisturbed
+    assert len(resumed_at) >= len(SPEECH)
+
+
+async def test_a_gateway_that_is_told_to_stop_leaves_its_sessions_to_another_and_ends_well(running: Cluster) -> None:
+    gateways = [running.gateway(), running.gateway()]
+    undisturbed = await alone(gateways[1])
+    resumed_at: list[float] = []
+    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
+    await asyncio.sleep(1.0)
+    assert await gateways[0].stop() == 0
+    assert await talking == undisturbed
+    assert resumed_at
+
+
+async def test_law_9_who_cannot_prove_the_right_to_a_session_elsewhere_finds_none(running: Cluster) -> None:
+    first, other = running.gateway(), running.gateway()
+    async with NativeClient(first.websocket) as client:
+        await client.send(SPEECH[0][:PACKET_BYTES])
+        async for message in client:
+            if isinstance(message, AckMessage):
+                break
+        token, name = client.connected.resume_token, client.connected.session_id
+        claims = [(name, token[:-1] + "~"), ("another", token), (name, "0" * 32 + token[32:]), (name, "?")]
+        refusals = {await refusal(other, *claim) for claim in claims}
+        assert refusals == {"session_not_found"}
+        await client.end()
+        assert isinstance([message async for message in client][-1], ClosedMessage)
+
+
+async def refusal(gateway: Role, session_id: str, token: str) -> str:
+    client = NativeClient(gateway.websocket)
+    async with client:
+        client.connected = structs.replace(client.connected, session_id=session_id, resume_token=token)
+        with pytest.raises(ServerError) as refused:
+            await client._resumed()
+    return refused.value.error.name
