@@ -76,7 +76,8 @@ class TestShow:
     def test_a_session_is_shown_by_its_id_or_by_its_clients(self, run, redis_url, name):
         done = run("sessions", "show", name, REDIS_URL=redis_url)
         assert done.code == 0
-        for told in ("│ lags", "│ bob", "│ streaming", "│ g1, heard of", "│ worker-7, for 10.0 h more", ", of owner number 1"):
+        worker = ("│ worker-7, for 10.0 h more", ", of owner number 1")
+        for told in ("│ lags", "│ bob", "│ streaming", "│ g1, heard of", *worker):
             assert told in done.out
         assert "│ at 2.0 s, " in done.out
 
