@@ -57,9 +57,10 @@ class NativeClient:
 
     With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
     waits beyond it); when the connection breaks, it is opened anew within the server's window and goes on where it
-    stopped; of several URLs the next one is tried after each that fails, and a server whose sessions outlive it is left
-    when it says that it goes away. Unread partials are merged. Iteration ends after `closed`; every other end raises, after the messages
-    that came before it: ServerError with the server's reason, or ConnectionLost. Entering raises the same.
+    stopped. Of several URLs the next one is tried after each that fails, and a server whose sessions outlive it is left
+    when it says that it goes away. Unread partials are merged. Iteration ends after `closed`; every other end raises,
+    after the messages that came before it: ServerError with the server's reason, or ConnectionLost. Entering raises the
+    same.
     """
 
     connected: ConnectedMessage
