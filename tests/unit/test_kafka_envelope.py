@@ -9,8 +9,10 @@ from streamscribe.bus.kafka.envelope import (
     decode_settled,
     encode_settled,
     event_headers,
+    moved_headers,
     read_event_headers,
     read_key,
+    read_moved,
     read_record_headers,
     record_headers,
 )
@@ -21,8 +23,11 @@ numbers = st.integers(0, 10**15)
 ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z").map(SessionId)
 strangers = st.lists(
     st.tuples(
-        st.sampled_from(["v", "kind", "epoch", "reply-to", "audio-at", "x"]),
-        st.none() | st.binary(max_size=20) | st.text(max_size=5) | st.sampled_from([b"1", b"event", b"settled"]),
+        st.sampled_from(["v", "kind", "epoch", "reply-to", "audio-at", "generation", "left", "x"]),
+        st.none()
+        | st.binary(max_size=20)
+        | st.text(max_size=5)
+        | st.sampled_from([b"1", b"event", b"settled", b"moved"]),
     )
 )
 
@@ -30,6 +35,19 @@ strangers = st.lists(
 @given(numbers, numbers)
 def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_at: int) -> None:
     assert read_record_headers(record_headers(reply_to, audio_at, "t")) == RecordHeaders(reply_to, audio_at)
+
+
+@given(numbers, st.lists(numbers, max_size=3))
+def test_headers_of_a_later_gateway_say_which_it_is_and_what_the_session_left(generation: int, left: list[int]) -> None:
+    headers = record_headers(1, 2, "t", generation, left)
+    assert read_record_headers(headers) == RecordHeaders(1, 2, generation, tuple(left))
+
+
+@given(numbers)
+def test_a_workers_last_word_to_former_gateways_is_told_from_events(generation: int) -> None:
+    assert read_moved(moved_headers(LeaseEpoch(3), generation, "t")) == generation
+    assert read_moved(event_headers(LeaseEpoch(3), "t")) is None
+    assert read_moved(SETTLED_HEADERS) is None
 
 
 @given(numbers)
@@ -56,7 +74,7 @@ def test_any_bytes_are_news_or_a_bad_request(data: bytes) -> None:
 
 @given(strangers)
 def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | bytes | None]]) -> None:
-    for read in (read_record_headers, read_event_headers):
+    for read in (read_record_headers, read_event_headers, read_moved):
         try:
             read(headers)
         except BadRequest:
