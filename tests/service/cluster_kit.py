@@ -21,6 +21,7 @@ SETTINGS = {
     "kafka.result_partitions": "4",
     "kafka.finalize_partitions": "1",
     "kafka.session_timeout_ms": "1000",
+    "store.timeout_s": "2",
     "observe.log_level": "error",
     "limits.max_newcomers": "100000",
     "limits.max_lag_ms": "60000",
