@@ -58,9 +58,7 @@ class ResultLog:
 
     def add(self, result: Result) -> Result | None:
         """The result as the client is told it; None for one that tells nothing new."""
-        hits = None
-        if result.is_final:
-            hits, self._expected = self._expected, None
+        hits, self._expected = self._expected, None
         shown = self._partials.get(result.segment_id)
         if not self._may_follow(result) or (not result.is_final and shown and not _is_newer(result, shown)):
             return None
@@ -82,7 +80,7 @@ class ResultLog:
         return result
 
     def expect(self, hits: RulesHit) -> None:
-        """The final that comes next, if it is new and of this segment, has these hits: both are kept together."""
+        """The result that comes next, if it is a new final of this segment, has these hits: both are kept together."""
         self._expected = hits
 
     def hits_of(self, result: Result) -> RulesHit | None:
