@@ -6,7 +6,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
-from typing import Any
 
 from streamscribe.bootstrap.cluster.gateway import cluster_gateway
 from streamscribe.bootstrap.engines import recognizer_id
@@ -18,7 +17,7 @@ from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
-from streamscribe.gateway.drain import drain, stop_signals
+from streamscribe.gateway.drain import done_before, drain, stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
@@ -87,11 +86,10 @@ async def serve(
                 watching = [tasks.create_task(watch_tenants(store))] if store else []
                 if parts.reloads is not None:
                     watching.append(tasks.create_task(reload_at_hangup(parts.reloads, reread)))
-                waiting = tasks.create_task(stop.wait())
-                if await _warm_before(waiting, parts):
+                if await done_before(stop, parts.wait_ready()):
                     settle_collector()
                     announce(_listening(gateway, listener.ports, monotonic() - started_at, parts.warmup_s))
-                    await waiting
+                    await stop.wait()
                 for task in watching:
                     task.cancel()
                 await drain(parts.hub, gateway)
@@ -101,17 +99,6 @@ def _parts(settings: Settings, role: Role) -> AbstractAsyncContextManager[Parts]
     if role is Role.GATEWAY:
         return cluster_gateway(settings)
     return fleet_platform(settings) if settings.worker.processes else platform(settings)
-
-
-async def _warm_before(stop: "asyncio.Task[Any]", parts: Parts) -> bool:
-    """Whether the models became warm before the stop came; they warm on until they are closed."""
-    warming = asyncio.ensure_future(parts.wait_ready())
-    await asyncio.wait((stop, warming), return_when=asyncio.FIRST_COMPLETED)
-    if not warming.done():
-        warming.cancel()
-        return False
-    await warming
-    return True
 
 
 def _listening(

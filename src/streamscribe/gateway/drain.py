@@ -5,8 +5,9 @@ uvicorn closes every WebSocket at once when it shuts down, so the drain runs bef
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from streamscribe.gateway.hub import Hub, going_down
 from streamscribe.observe.logs import get_logger
@@ -39,6 +40,18 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
         for number, handler in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
+
+
+async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether `work` ended before the stop came; else it is cancelled. Raises what it raises."""
+    stopping, working = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(work)
+    await asyncio.wait((stopping, working), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        return False
+    await working
+    return True
 
 
 async def drain(hub: Hub, gateway: GatewaySettings) -> None:

@@ -1,7 +1,8 @@
 """Seats of this gateway's sessions in the store that gateways share: quotas of tenants over the whole cluster."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from streamscribe.core.errors import QuotaExceeded, SessionSuperseded, StoreUnavailable
@@ -20,14 +21,11 @@ class SeatKeeper:
     when it is back. For one event loop.
     """
 
-    def __init__(
-        self, store: SessionStore, gateway: str, keep_every_s: float, on_store: Callable[[bool], None]
-    ) -> None:
-        """`gateway` is this gateway's name; `on_store` hears whether the store answered."""
+    def __init__(self, store: SessionStore, gateway: str, keep_every_s: float) -> None:
+        """`gateway` is this gateway's name."""
         self._store = store
         self._gateway = gateway
         self._keep_every_s = keep_every_s
-        self._on_store = on_store
         self._sessions: dict[str, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,10 +61,8 @@ class SeatKeeper:
             return
         try:
             kept = await self._store.keep([live.seat(self._gateway) for live in sessions])
-        except StoreUnavailable:
-            self._on_store(False)
+        except StoreUnavailable:  # the next time
             return
-        self._on_store(True)
         for live, ours in zip(sessions, kept, strict=True):
             if not ours:
                 live.let_go(SessionSuperseded())
@@ -83,17 +79,14 @@ class SeatKeeper:
             if not live.over:
                 live.kill(error)
         except StoreUnavailable:
-            self._on_store(False)
+            return  # `keep` takes it
         else:
-            self._on_store(True)
             if live.over:  # it was short
                 await self._leave(live.seat(self._gateway))
 
     async def _leave(self, seat: Seat) -> None:
-        try:
+        with suppress(StoreUnavailable):  # the seat ends by itself
             await self._store.leave(seat)
-        except StoreUnavailable:  # the seat ends by itself
-            self._on_store(False)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

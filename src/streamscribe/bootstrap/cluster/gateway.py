@@ -109,7 +109,7 @@ async def cluster_gateway(settings: Settings) -> AsyncIterator[ClusterGateway]:
         health = Health({BUS: bus.check, STORE: store.check})
         load = LoadControl(settings.limits, metrics.session_shed)
         door = ClusterDoor(load, health, metrics, without_store=settings.store.admit_when_away)
-        seats = SeatKeeper(store, name, settings.store.seat_ttl_s / 3, lambda answered: None)
+        seats = SeatKeeper(store, name, settings.store.seat_ttl_s / 3)
         mover = Mover(seats, store, bus, name, settings.store.seat_ttl_s / 3)
         hub = Hub(bus, settings.limits, metrics, door, mover)
         decoders = await stack.enter_async_context(decoding(settings))

@@ -12,7 +12,7 @@ from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.gateway.app import create_health_app
-from streamscribe.gateway.drain import stop_signals
+from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.models.replica import StepReport
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
@@ -74,7 +74,7 @@ async def serve_worker(
                             tasks.create_task(work)
                             for work in (health.watch(), _fail_with(bus), reload_at_hangup(side.reloading, reread))
                         ]
-                        if await _warm_before(stop, side):
+                        if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
                             announce(Working(url, monotonic() - started_at, side.models.warmup_s))
                             await stop.wait()
@@ -112,16 +112,3 @@ class _Readiness:
 
 async def _fail_with(bus: "KafkaWorkerBus") -> None:
     raise await bus.failed()
-
-
-async def _warm_before(stop: asyncio.Event, side: WorkerSide) -> bool:
-    """Whether the models became warm before the stop came."""
-    stopping = asyncio.ensure_future(stop.wait())
-    warming = asyncio.ensure_future(asyncio.to_thread(side.models.wait_ready))
-    await asyncio.wait((stopping, warming), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not warming.done():
-        warming.cancel()
-        return False
-    await warming
-    return True

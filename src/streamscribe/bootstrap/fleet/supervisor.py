@@ -63,9 +63,8 @@ class Supervisor:
         self._observer = observer
         self._worker_settings = worker_settings
         self._workers: dict[int, WorkerProcess] = {}
-        self._was_ready = False
         self.ready = asyncio.Event()
-        """Set while at least one worker is ready, and once the first was."""
+        """Set once the first worker was ready."""
 
     @property
     def workers(self) -> list[tuple[int, WorkerProcess]]:
@@ -140,11 +139,10 @@ class Supervisor:
     def _join(self, number: int, worker: WorkerProcess) -> None:
         self._door.join(number)
         self._bus.join(number, worker.link)
-        self._was_ready = True
         self.ready.set()
         _log.info("a worker process is ready", component=f"worker-{number}", pid=worker.pid)
 
     def _unfit(self, error: StreamScribeError) -> None:
-        if not self._was_ready:
+        if not self.ready.is_set():
             raise error
         _log.error("a worker process cannot work", code=error.code)
