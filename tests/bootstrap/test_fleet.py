@@ -1,5 +1,6 @@
 """Whose door a session enters, and what several workers say as one."""
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from pydantic import SecretStr
 from streamscribe.bootstrap.fleet import settings as shares
 from streamscribe.bootstrap.fleet.desk import merged
 from streamscribe.bootstrap.fleet.door import FleetDoor
+from streamscribe.bootstrap.fleet.platform import fleet_platform
 from streamscribe.core.audio import AudioFormat
 from streamscribe.core.errors import BadRequest, CacheUnavailable, ModelUnavailable, Overloaded
 from streamscribe.core.ids import SessionId, TenantId, TraceId
@@ -159,3 +161,17 @@ def test_what_is_no_control_message_raises_a_bad_request_only(data: bytes) -> No
 def test_a_problem_comes_back_as_the_error_that_it_was() -> None:
     error = control.Problem.of(CacheUnavailable()).error()
     assert isinstance(error, CacheUnavailable)
+
+
+async def test_a_defect_of_who_keeps_the_workers_ends_the_server_instead_of_being_seen_by_nobody() -> None:
+    async def defect() -> None:
+        raise ZeroDivisionError
+
+    async def serve() -> None:
+        async with fleet_platform(load(None, {"worker.processes": 1, "model.profile": "fake"})) as running:
+            running.supervisor._keep = lambda number: defect()  # type: ignore[method-assign,assignment]
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as ended:
+        await serve()
+    assert ended.group_contains(ZeroDivisionError)

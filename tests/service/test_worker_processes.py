@@ -368,10 +368,11 @@ async def test_a_drain_loses_nothing_and_leaves_no_worker() -> None:
         assert not any(map(is_alive, workers))
 
 
-async def test_workers_of_a_server_that_was_killed_end_by_themselves() -> None:
+async def test_workers_of_a_server_that_was_killed_end_by_themselves_frozen_ones_too() -> None:
     with fleet("model.fake_cost_ms=20") as server:
         await until_ready(server, WORKERS)
         workers = worker_pids(server)
+        os.kill(workers[0], signal.SIGSTOP)
         async with connect(server.address.websocket, compression=None) as socket:
             await socket.send(SPEECH[0])
             server.process.kill()

@@ -1,6 +1,6 @@
-"""A worker process: `python -m streamscribe.bootstrap.worker_process FD`, started by a server over a socket.
+"""A worker process: `python -m streamscribe.bootstrap.worker_process FD PARENT`, started by a server over a socket.
 
-It lives as long as the socket: when the server has died, nobody wants what it works on.
+It lives as long as the socket, and no longer than the server: when that has died, nobody wants what it works on.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import msgspec
 import uvloop
 
 from streamscribe.bootstrap.desk import LevelsDesk
+from streamscribe.bootstrap.tie import tie_to
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.worker import LocalWorkerBus
@@ -182,7 +183,8 @@ def _emptied(items: "deque[Any]") -> tuple[Any, ...]:
 
 
 def main() -> None:
-    """Runs the worker of the socket that the first argument names."""
+    """Runs the worker of the socket that the first argument names, for the process that the second names."""
+    tie_to(int(sys.argv[2]))
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # they are for the server
     uvloop.run(work(socket.socket(fileno=int(sys.argv[1]))))

@@ -56,7 +56,6 @@ class FleetPlatform:
     desk: FleetDesk
     reloads: FleetReloads
     supervisor: Supervisor
-    supervising: "asyncio.Task[None]"
 
     @property
     def warmup_s(self) -> Mapping[str, float]:
@@ -68,21 +67,16 @@ class FleetPlatform:
         return self.supervisor.waiting_for()
 
     async def wait_ready(self) -> None:
-        """Returns when the first worker is ready; raises what keeps all from being."""
-        ready = asyncio.ensure_future(self.supervisor.ready.wait())
-        try:
-            await asyncio.wait((ready, self.supervising), return_when=asyncio.FIRST_COMPLETED)
-            if self.supervising.done():
-                await self.supervising
-        finally:
-            ready.cancel()
+        """Returns when the first worker is ready; what keeps all from being ends the whole platform."""
+        await self.supervisor.ready.wait()
 
 
 @asynccontextmanager
 async def fleet_platform(settings: Settings) -> AsyncIterator[FleetPlatform]:
     """A running platform of `worker.processes` processes; they start before it is given (`wait_ready`).
 
-    Raises SettingsError for what several processes cannot share.
+    Raises SettingsError for what several processes cannot share. Ends, whatever is done with it meanwhile, with what
+    keeps all workers from being ready at the start, and with a defect of who keeps them.
     """
     shares.check(settings)
     metrics = Metrics()
@@ -94,25 +88,21 @@ async def fleet_platform(settings: Settings) -> AsyncIterator[FleetPlatform]:
     reloads = FleetReloads(settings)
     supervisor = Supervisor(bus, door, settings.worker, observer, lambda: shares.for_worker(reloads.settings))
     reloads.supervisor = supervisor
+    exposition, desk = FleetExposition(metrics, supervisor, door), FleetDesk(supervisor)
     async with AsyncExitStack() as stack:
         decoders = await stack.enter_async_context(decoding(settings))
-        supervising = asyncio.create_task(supervisor.run())
-        stack.push_async_callback(_ended, supervising)
-        probing = asyncio.create_task(probe_event_loop(partial(_lagged, metrics, door)))
-        stack.callback(probing.cancel)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        works = (supervisor.run(), probe_event_loop(partial(_lagged, metrics, door)))
+        running = [tasks.create_task(work) for work in works]
         try:
-            exposition = FleetExposition(metrics, supervisor, door)
-            yield FleetPlatform(hub, decoders, exposition, FleetDesk(supervisor), reloads, supervisor, supervising)
+            yield FleetPlatform(hub, decoders, exposition, desk, reloads, supervisor)
         finally:
             await hub.close()
             await bus.close()
+            for task in running:
+                task.cancel()
 
 
 def _lagged(metrics: Metrics, door: FleetDoor, seconds: float) -> None:
     metrics.loop_lagged(seconds)
     door.loop_lagged(seconds)
-
-
-async def _ended(supervising: "asyncio.Task[None]") -> None:
-    supervising.cancel()
-    await asyncio.wait((supervising,))

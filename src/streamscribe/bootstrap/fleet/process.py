@@ -1,6 +1,7 @@
 """One worker process, and the talk with it."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import sys
@@ -120,10 +121,13 @@ class WorkerProcess:
 
 
 def _popen(theirs: socket.socket) -> "subprocess.Popen[bytes]":
-    """By vfork (`audio.child` says why); standard error is the server's, for its logs."""
+    """By vfork (`audio.child` says why); standard error is the server's, for its logs.
+
+    The child dies with the thread that runs this (`bootstrap.tie`): one of the loop's own, which lives as long as it.
+    """
     theirs.set_inheritable(True)
     return subprocess.Popen(
-        [*COMMAND, str(theirs.fileno())],
+        [*COMMAND, str(theirs.fileno()), str(os.getpid())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=(theirs.fileno(),),
