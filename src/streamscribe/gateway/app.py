@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamscribe import __version__
 from streamscribe.core.errors import InternalError, MethodNotAllowed, NotFound
-from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware
+from streamscribe.gateway.auth import METRICS_PATH, Authenticator, AuthMiddleware, Doorkeeper, NobodyElse
 from streamscribe.gateway.endpoint import FunasrEndpoint, WebSocketEndpoint
 from streamscribe.gateway.funasr_connection import Decode
 from streamscribe.gateway.hub import Hub
@@ -98,10 +98,12 @@ class Waiting(Protocol):
         ...
 
 
-def create_health_app(metrics: Exposition, readiness: Waiting) -> Starlette:
-    """The port of a process that serves no clients: health and metrics, without keys."""
+def create_health_app(metrics: Exposition, readiness: Waiting, auth: Doorkeeper | None = None) -> Starlette:
+    """The port of a process that serves no clients: health for everybody, metrics (which name tenants) for this
+    machine, and for those whom `auth` knows."""
     return Starlette(
         routes=[*_health(readiness), Route(METRICS_PATH, _Metrics(metrics))],
+        middleware=[Middleware(AuthMiddleware, authenticator=auth or NobodyElse())],
         exception_handlers={HTTPException: _http_error, Exception: _defect},
     )
 

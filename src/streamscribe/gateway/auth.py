@@ -1,6 +1,7 @@
 """Who asks: keys to tenants, deny by default, and no use of an open server by a foreign web page."""
 
 import ipaddress
+from typing import Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -81,6 +82,22 @@ class Authenticator:
             raise Forbidden("pages of this origin may not use the server")
 
 
+class Doorkeeper(Protocol):
+    """Who knows whose request it is."""
+
+    def request(self, scope: Scope) -> Tenant:
+        """The tenant of an HTTP or WebSocket request. Raises Unauthenticated or Forbidden."""
+        ...
+
+
+class NobodyElse:
+    """Knows nobody: what is not public is for this machine only."""
+
+    def request(self, scope: Scope) -> Tenant:
+        """Raises Forbidden, and says how others could be let in."""
+        raise Forbidden("this is told on this machine only; with gateway.tenants_file a key opens it for others")
+
+
 class AuthMiddleware:
     """Deny by default: what is not listed as public needs a tenant, which lies in `request.state.tenant`.
 
@@ -88,7 +105,7 @@ class AuthMiddleware:
     on this machine and no proxy stands between.
     """
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Doorkeeper) -> None:
         self._app = app
         self._authenticator = authenticator
 

@@ -163,7 +163,10 @@ class WorkerSettings(Section):
     hang_timeout_s: float = bounded(
         15, 1, 600, "A worker process that says nothing for so long, or whose model hangs so long, is ended."
     )
-    health_host: str = Field(default="127.0.0.1", description="Where `streamscribe worker` tells how it is.")
+    health_host: str = Field(
+        default="127.0.0.1",
+        description="Where `streamscribe worker` tells how it is; other machines need a key for `/metrics`.",
+    )
     health_port: int = bounded(8010, 0, 65535, "The port of that: `/readyz`, `/healthz`, `/metrics`; 0 a free one.")
     max_memory_bytes: int = bounded(
         0, 0, 2**50, "A worker process that has more resident memory is replaced; 0: never."

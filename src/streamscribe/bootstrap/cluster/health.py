@@ -1,11 +1,16 @@
-"""Whether what a process shares with others, its brokers and its store, answers."""
+"""How a process of a cluster is: whether its brokers and its store answer, and who may ask for its metrics."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import NoReturn
 
+from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.core.errors import StreamScribeError
+from streamscribe.gateway.auth import Authenticator, Doorkeeper, NobodyElse
+from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.observe.logs import get_logger
+from streamscribe.settings import Settings
 
 CHECK_EVERY_S = 1.0
 
@@ -43,3 +48,20 @@ class Health:
         else:
             if self._errors.pop(name, None) is not None:
                 _log.info("answers again", component=name)
+
+
+@asynccontextmanager
+async def metrics_door(settings: Settings) -> AsyncIterator[Doorkeeper]:
+    """Who may read the metrics of a process without clients, from other machines: those with a key of the gateway's
+    tenants file, all with `gateway.no_auth`, else nobody. Raises SettingsError for a file that cannot be used."""
+    gateway, store = settings.gateway, open_tenants(settings)
+    if store is None and not gateway.no_auth:
+        yield NobodyElse()
+        return
+    async with asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(watch_tenants(store)) if store else None
+        try:
+            yield Authenticator(store, gateway, max_sessions=settings.limits.max_tenant_sessions)
+        finally:
+            if watching is not None:
+                watching.cancel()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
@@ -55,7 +55,7 @@ async def serve_worker(
     worker, gateway = settings.worker, settings.gateway
     metrics = Metrics()
     with bound(Address(worker.health_host, worker.health_port, "worker.health_port")) as sockets:
-        async with stop_signals() as stop:
+        async with stop_signals() as stop, metrics_door(settings) as door:
             store = open_shared_sessions(settings.store)
             try:
                 await store.check()
@@ -65,7 +65,7 @@ async def serve_worker(
                 health = Health({"bus": bus.check, "store": store.check})
                 async with worker_side(settings, bus, metrics, _Unobserved(), warm_first=True) as side:
                     readiness = _Readiness(side, health)
-                    app = create_health_app(metrics, readiness)
+                    app = create_health_app(metrics, readiness, door)
                     async with (
                         Listener([Binding(app, sockets[0])], gateway, settings.limits) as listener,
                         asyncio.TaskGroup() as tasks,
