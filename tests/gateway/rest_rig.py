@@ -25,7 +25,8 @@ from streamscribe.core.records import (
 from streamscribe.core.results import Result, ResultType, Word
 from streamscribe.gateway.app import create_app
 from streamscribe.gateway.auth import Authenticator
-from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.gateway.door import OpenDoor
+from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes

@@ -14,8 +14,9 @@ from streamscribe.bus.memory import MemoryBus
 from streamscribe.core.ids import TenantId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioChunk, SessionOpened
+from streamscribe.gateway.door import OpenDoor
 from streamscribe.gateway.funasr_connection import FunasrConnection
-from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.gateway.hub import Hub
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings

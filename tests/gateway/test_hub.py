@@ -21,7 +21,8 @@ from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.messages import Audio, Closed, Connected, End, ErrorSent, Ping, ResultSent, Resume, Resumed
 from streamscribe.core.options import Mode, SessionOptions
 from streamscribe.core.records import AudioChunk, Failed, SessionAbandoned
-from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.gateway.door import OpenDoor
+from streamscribe.gateway.hub import Hub
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import LimitSettings

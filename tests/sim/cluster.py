@@ -10,7 +10,7 @@ from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.worker import KafkaWorkerBus
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.gateway.hub import OpenDoor
+from streamscribe.gateway.door import OpenDoor
 from streamscribe.models.pool import Models
 from streamscribe.settings import KafkaSettings, WorkerSettings
 from streamscribe.store.memory_sessions import MemorySessions

@@ -11,8 +11,9 @@ from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned
 from streamscribe.gateway.connection import Connection
+from streamscribe.gateway.door import Admission
 from streamscribe.gateway.drain import drain
-from streamscribe.gateway.hub import Admission, Hub
+from streamscribe.gateway.hub import Hub
 from streamscribe.models.pool import Models
 from streamscribe.ports import GatewayBus, Tenant
 from streamscribe.settings import GatewaySettings, LimitSettings

@@ -18,7 +18,8 @@ from streamscribe.core.ids import TenantId
 from streamscribe.core.messages import Audio, End
 from streamscribe.core.options import Mode, SessionOptions
 from streamscribe.core.results import Result
-from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.gateway.door import OpenDoor
+from streamscribe.gateway.hub import Hub
 from streamscribe.models.pool import Models
 from streamscribe.models.ports import VadOptions
 from streamscribe.observe.metrics import Metrics

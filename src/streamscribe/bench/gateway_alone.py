@@ -23,8 +23,9 @@ from streamscribe.core.transcript import Transcript
 from streamscribe.gateway.app import create_app
 from streamscribe.gateway.auth import Authenticator
 from streamscribe.gateway.collector import settle_collector
+from streamscribe.gateway.door import OpenDoor
 from streamscribe.gateway.drain import drain, stop_signals
-from streamscribe.gateway.hub import Hub, OpenDoor
+from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.observe.logs import configure

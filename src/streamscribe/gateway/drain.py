@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from streamscribe.gateway.hub import Hub, going_down
+from streamscribe.gateway.door import going_down
+from streamscribe.gateway.hub import Hub
 from streamscribe.observe.logs import get_logger
 from streamscribe.settings import GatewaySettings
 

@@ -10,8 +10,9 @@ from streamscribe.core.errors import BadRequest, InternalError
 from streamscribe.core.ids import ID_RULE, SessionId
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.connection import Connection, Transport
+from streamscribe.gateway.door import going_down
 from streamscribe.gateway.funasr_connection import Decode, FunasrConnection
-from streamscribe.gateway.hub import Hub, going_down
+from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.refusal import refuse
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Tenant

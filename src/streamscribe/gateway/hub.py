@@ -5,24 +5,24 @@ import random
 from collections.abc import Coroutine
 from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
-from typing import Any, Protocol
+from typing import Any
 
 from streamscribe.core.admission import SessionQuota, SessionRate
 from streamscribe.core.errors import (
     BusUnavailable,
-    Draining,
     LeaseLost,
     SessionNotFound,
     SessionSuperseded,
     StreamScribeError,
 )
-from streamscribe.core.ids import SessionId, TenantId, TraceId
+from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.messages import Resume
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
+from streamscribe.gateway.door import Admission, HubObserver, going_down
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.register import Moved, NoRegister, Register
 from streamscribe.gateway.spool import FilePlaces
@@ -32,64 +32,8 @@ from streamscribe.settings import LimitSettings
 
 _log = get_logger(__name__)
 
-DRAINING_RETRY_S = 5.0
 RETRY_JITTER_MS = (500, 5000)
 """Clients of a draining gateway come back spread over this time, not all at once."""
-
-
-def going_down() -> Draining:
-    """What new sessions hear of a gateway that drains, and old ones at its end."""
-    return Draining(retry_after_s=DRAINING_RETRY_S)
-
-
-class HubObserver(Protocol):
-    """Who counts what happens to sessions."""
-
-    def session_opened(self, tenant: TenantId) -> None:
-        """A session began."""
-        ...
-
-    def session_released(self, tenant: TenantId) -> None:
-        """A session is over."""
-        ...
-
-    def session_refused(self, error: StreamScribeError) -> None:
-        """A session was not let in, or a resume found nothing."""
-        ...
-
-    def session_failed(self, error: StreamScribeError) -> None:
-        """A session's connection was closed with an error."""
-        ...
-
-
-class Admission(Protocol):
-    """Who may refuse a session for other reasons than a quota."""
-
-    def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
-    ) -> StreamScribeError | None:
-        """Counts a session (by its id on the bus), or says why not and counts nothing; at once.
-
-        One that `yields` leaves a reserve to tenants with priority.
-        """
-        ...
-
-    def release(self, options: SessionOptions, session_id: SessionId) -> None:
-        """The session that was counted with these options is over."""
-        ...
-
-
-class OpenDoor:
-    """Refuses nobody."""
-
-    def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
-    ) -> StreamScribeError | None:
-        """Yes."""
-        return None
-
-    def release(self, options: SessionOptions, session_id: SessionId) -> None:
-        """Nothing was counted."""
 
 
 class Hub:

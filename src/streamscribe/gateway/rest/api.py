@@ -12,7 +12,8 @@ from starlette.types import Send
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Timeout
 from streamscribe.core.options import Task
-from streamscribe.gateway.hub import Hub, going_down
+from streamscribe.gateway.door import going_down
+from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.recognition import Finals, recognition, stop
 from streamscribe.gateway.rest.answer import EventStream, whole
 from streamscribe.gateway.rest.endpoint import Endpoint, Handler, json_response
