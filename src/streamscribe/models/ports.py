@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from streamscribe.core.ids import TenantId
+from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, Task
 from streamscribe.core.tokens import HypothesisWord as HypothesisWord
 from streamscribe.core.tokens import Mark, Token
@@ -150,6 +150,15 @@ class Hypothesis:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Which segment a request is about, for who carries it to another process; no hypothesis depends on it."""
+
+    session_id: SessionId
+    segment_id: int
+    trace_id: TraceId
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentRequest:
     """One segment to recognise. `draft` asks for a cheap decode of a segment that is still open (a partial).
 
@@ -157,7 +166,8 @@ class SegmentRequest:
     reads other features computes them from `samples`. `itn` asks a model that can write numbers in digits to do so.
     What an engine keeps of a request (its compiled hot words) serves no other tenant than `tenant_id` (law 9).
     Without `store` nothing that is made of the request is kept once it is answered. `context` is what was said just
-    before, for a model that reads on from there.
+    before, for a model that reads on from there. The last request about a segment, the one for its final, has its
+    `origin`.
     """
 
     samples: Samples
@@ -171,6 +181,7 @@ class SegmentRequest:
     tenant_id: TenantId | None = None
     store: bool = True
     context: str = ""
+    origin: Origin | None = None
 
 
 class SegmentRecognizer(Protocol):

@@ -19,7 +19,7 @@ from streamscribe.core.records import Emitted, SessionOpened
 from streamscribe.core.results import Word
 from streamscribe.core.rules import RuleHit
 from streamscribe.models.pool import Lease, Models
-from streamscribe.models.ports import Hypothesis, Samples, SegmentRequest, frame_count
+from streamscribe.models.ports import Hypothesis, Origin, Samples, SegmentRequest, frame_count
 from streamscribe.settings import WorkerSettings
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.budget import DraftBudget
@@ -36,7 +36,7 @@ class StreamTools:
     """What all sessions of a worker share. `executor` is the one thread in which text is finished.
 
     `chunk` is the first pass's for adaptive sessions; None where there is no first pass. `context_ttl_s` is how long
-    what a session said before is given to the model that recognises segments; 0: never. `lag` says whether live
+    what a session said before is given to models that read on from there; 0: never. `lag` says whether live
     segments do without their second pass.
     """
 
@@ -63,6 +63,7 @@ class Segment:
     """
 
     id: int
+    origin: Origin
     tenant_id: TenantId
     share: Share
     track: AudioTrack
@@ -95,6 +96,7 @@ class Segment:
             itn=options.itn,
             tenant_id=self.tenant_id,
             store=options.store,
+            origin=self.origin,
         )
 
     def draft_request(self, samples: Samples, options: SessionOptions, *, words: bool) -> SegmentRequest:
@@ -116,7 +118,7 @@ class Final:
     """What a pass heard in a segment, as people read it.
 
     `hits` are those of the tenant's rules, `hotwords` the phrases of the segment's hot words that are in the text.
-    `degraded`: the pass before heard it.
+    `degraded`: the pass before heard it. `unfinished` is what of it may be a sentence that goes on, as far as known.
     """
 
     heard: Hypothesis
@@ -125,6 +127,7 @@ class Final:
     hits: tuple[RuleHit, ...] = ()
     hotwords: tuple[str, ...] = ()
     degraded: bool = False
+    unfinished: str = ""
 
 
 def share_of(opened: SessionOpened) -> Share:

@@ -20,7 +20,7 @@ from streamscribe.core.records import (
 )
 from streamscribe.core.transcript import Transcript
 from streamscribe.models.pool import Lease
-from streamscribe.models.ports import Samples
+from streamscribe.models.ports import Origin, Samples
 from streamscribe.worker.channel import Channel
 from streamscribe.worker.finals import line_of_finals
 from streamscribe.worker.passes import passes_of
@@ -50,7 +50,7 @@ class Stream:
         self.channels = [
             Channel(index, opened, tools, emit, point, begin.start) for index, point in enumerate(begin.channels)
         ]
-        self._session_id = opened.session_id
+        self._session_id, self._trace_id = opened.session_id, opened.trace_id
         self._share = share_of(opened)
         self._emit = emit
         self._loop = asyncio.get_running_loop()
@@ -172,6 +172,7 @@ class Stream:
         trail.open(segment_id)
         segment = Segment(
             id=segment_id,
+            origin=Origin(self._session_id, segment_id, self._trace_id),
             tenant_id=self._teller.tenant_id,
             share=self._share,
             track=channel.track,
