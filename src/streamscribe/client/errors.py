@@ -16,7 +16,11 @@ class ServerError(Exception):
 
 
 class ConnectionLost(Exception):
-    """The connection broke, and the session could not be resumed in time."""
+    """The connection broke, and the session could not be resumed in time; `close_code`: the server's, if any."""
+
+    def __init__(self, message: str, close_code: int | None = None) -> None:
+        self.close_code = close_code
+        super().__init__(message)
 
 
 class _Refusal(msgspec.Struct):

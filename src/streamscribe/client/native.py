@@ -4,16 +4,17 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from streamscribe.client.errors import ConnectionLost, ServerError, refusal
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
+from streamscribe.client.watched import WatchedConnection
 from streamscribe.core.options import Hotword
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native_client import (
@@ -40,6 +41,9 @@ from streamscribe.wire.native_server import (
 OPEN_TIMEOUT_S = 10.0
 PONG_TIMEOUT_S = 120.0
 """Pings wait behind what was sent before, and a server reads live audio at twice real time only."""
+SILENCE_TIMEOUT_S = 45.0
+"""A server that cannot read pings every 40 s, else every 20 s, and keeps the session of a client that answers nothing
+for 50 s at least: between the two a connection that only seems open is given up."""
 CLOSE_TIMEOUT_S = 2.0
 MAX_MESSAGE_BYTES = 4 * 2**20
 FIRST_BACKOFF_S = 0.1
@@ -56,11 +60,11 @@ class NativeClient:
     """One session: an async context manager that sends audio, and an async iterator over what the server says.
 
     With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
-    waits beyond it); when the connection breaks, it is opened anew within the server's window and goes on where it
-    stopped. Of several URLs the next one is tried after each that fails, and a server whose sessions outlive it is left
-    when it says that it goes away. Unread partials are merged. Iteration ends after `closed`; every other end raises,
-    after the messages that came before it: ServerError with the server's reason, or ConnectionLost. Entering raises the
-    same.
+    waits beyond it); when the connection breaks, or nothing comes for `silence_timeout_s`, it is opened anew within the
+    server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, and a
+    server whose sessions outlive it is left when it says that it goes away. Unread partials are merged. Iteration ends
+    after `closed`; every other end raises, after the messages that came before it: ServerError with the server's
+    reason, or ConnectionLost. Entering raises the same.
     """
 
     connected: ConnectedMessage
@@ -73,6 +77,7 @@ class NativeClient:
         start: StartMessage | None = None,
         resume: bool = True,
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
     ) -> None:
         framing = "sequenced" if resume else "plain"
         self._urls = (url,) if isinstance(url, str) else tuple(url)
@@ -81,11 +86,12 @@ class NativeClient:
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._start = msgspec.structs.replace(start or StartMessage(), framing=framing)
         self._resume = resume
+        self._silence_timeout_s = silence_timeout_s
         self._log = SendLog(max_unacked_bytes)
         self._inbox = Inbox()
         self._sending = asyncio.Lock()
         self._room = asyncio.Condition()
-        self._socket: ClientConnection | None = None
+        self._socket: WatchedConnection | None = None
         self._connections = 0
         self._last_version = 0
         self._last_error: ErrorMessage | None = None
@@ -179,7 +185,7 @@ class NativeClient:
             except ConnectionClosed:
                 return  # whoever reads the connection sees the same, and knows what to do
 
-    async def _run(self, socket: ClientConnection) -> None:
+    async def _run(self, socket: WatchedConnection) -> None:
         """Reads one connection after the other until the session is over."""
         self._failure = ConnectionLost("the client failed")
         try:
@@ -197,8 +203,9 @@ class NativeClient:
             await self._inbox.finish(self._failure)
             await socket.close()
 
-    async def _read(self, socket: ClientConnection) -> ConnectionClosed | None:
+    async def _read(self, socket: WatchedConnection) -> ConnectionClosed | None:
         """Reads a connection to its end; None when the session is over."""
+        watching = asyncio.create_task(socket.break_when_silent(self._silence_timeout_s))
         try:
             while True:
                 message = decode_server_message(await socket.recv())
@@ -209,6 +216,8 @@ class NativeClient:
             return closed
         except ValueError as error:
             raise ConnectionLost("the server does not speak this protocol") from error
+        finally:
+            watching.cancel()
 
     async def _take(self, message: ServerWire) -> None:
         self._last_error = message if isinstance(message, ErrorMessage) else None
@@ -236,14 +245,15 @@ class NativeClient:
         else:
             self._retry_after_s = message.retry_after_ms / 1000
 
-    async def _reconnect(self, lost: ConnectionClosed) -> tuple[ClientConnection, int]:
+    async def _reconnect(self, lost: ConnectionClosed) -> tuple[WatchedConnection, int]:
         """Resumes the session on a new connection; gives it, and the sequence where the server goes on."""
-        code = 1006 if lost.rcvd is None else lost.rcvd.code
+        # Where it was this side that closed, for bytes that are no WebSocket's, the network broke it.
+        code = 1006 if lost.rcvd is None or lost.rcvd_then_sent is False else lost.rcvd.code
         error = self._last_error
         if error is not None and error.retry != "resume":
             raise ServerError(error)
         if not self._resume or (code not in _GOING_AWAY and error is None):
-            raise ConnectionLost(f"the connection was closed with code {code}")
+            raise ConnectionLost(f"the connection was closed with code {code}", code)
         self._socket = None
         if self._leaving is not None:
             self._leaving.cancel()
@@ -266,7 +276,7 @@ class NativeClient:
             wait_s = 0.0
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
-    async def _resumed(self) -> tuple[ClientConnection, int]:
+    async def _resumed(self) -> tuple[WatchedConnection, int]:
         url = self._urls[self._at % len(self._urls)]
         socket = await self._connect(_with_parameter(url, "session_id", self.connected.session_id))
         try:
@@ -288,7 +298,7 @@ class NativeClient:
         await self._take(message)
         return socket, message.next_sequence
 
-    async def _replay(self, socket: ClientConnection, next_sequence: int) -> None:
+    async def _replay(self, socket: WatchedConnection, next_sequence: int) -> None:
         """Sends again what the server has not seen, before anything new; beside the reading, which must go on."""
         async with self._sending:
             self._socket = socket
@@ -300,7 +310,7 @@ class NativeClient:
             except ConnectionClosed:
                 return  # the reading sees it too
 
-    async def _connect_anywhere(self) -> ClientConnection:
+    async def _connect_anywhere(self) -> WatchedConnection:
         while True:
             try:
                 return await self._connect(self._urls[self._at])
@@ -309,9 +319,9 @@ class NativeClient:
                     raise
                 self._at += 1
 
-    async def _connect(self, url: str) -> ClientConnection:
+    async def _connect(self, url: str) -> WatchedConnection:
         try:
-            return await connect(
+            socket = await connect(
                 url,
                 additional_headers=self._headers,
                 compression=None,
@@ -319,12 +329,14 @@ class NativeClient:
                 open_timeout=OPEN_TIMEOUT_S,
                 close_timeout=CLOSE_TIMEOUT_S,
                 ping_timeout=PONG_TIMEOUT_S,
+                create_connection=WatchedConnection,
             )
+            return cast(WatchedConnection, socket)
         except InvalidStatus as refused:
             raise refusal(refused) from None
 
 
-async def _greeting(socket: ClientConnection) -> ConnectedMessage:
+async def _greeting(socket: WatchedConnection) -> ConnectedMessage:
     """The server's first message."""
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
