@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
 from time import perf_counter
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -175,7 +176,26 @@ async def say_in_turn(voices: Sequence[Voice]) -> None:
             due = perf_counter()
 
 
-def held_against(expected: Sequence[Voice], heard: Sequence[Voice]) -> dict[str, float]:
+class Spoken(Protocol):
+    """A session that is over."""
+
+    @property
+    def script(self) -> Script:
+        """What it says."""
+        ...
+
+    @property
+    def told_(self) -> Told:
+        """What it was told."""
+        ...
+
+    @property
+    def acked_ms(self) -> int:
+        """Audio that the server has acknowledged."""
+        ...
+
+
+def held_against(expected: Sequence[Spoken], heard: Sequence[Spoken]) -> dict[str, float]:
     """Finals, errors and acknowledged audio of sessions, held against what undisturbed ones of their scripts heard."""
     by_script = {id(voice.script): voice.told_.finals for voice in expected}
     lost = doubled = changed = 0

@@ -9,8 +9,9 @@ from functools import partial
 
 import uvloop
 
-from streamscribe.bench.cluster_faults import frozen, killed, replaced
+from streamscribe.bench.cluster_faults import WORKERS, frozen, killed, replaced
 from streamscribe.bench.cluster_load import overloaded, scaled
+from streamscribe.bench.cluster_proxy import besieged
 from streamscribe.bench.kinds import ClusterPart
 from streamscribe.bench.report import Report, report
 
@@ -25,6 +26,7 @@ def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: fl
         ClusterPart.FREEZE: partial(frozen, sessions, seconds),
         ClusterPart.OVERLOAD: partial(overloaded, seconds),
         ClusterPart.SCALE: partial(scaled, seconds / 2),
+        ClusterPart.PROXY: partial(besieged, sessions, seconds, f"--workers={WORKERS}"),
     }
     figures = {f"{part}_{name}": value for part in parts for name, value in uvloop.run(ways[part]()).items()}
     settings = {"parts": list(parts), "sessions": sessions, "rolled": rolled, "seconds": seconds}

@@ -30,10 +30,11 @@ class Part(StrEnum):
 class ClusterPart(StrEnum):
     """What is done to worker processes. `kill`: a random one is killed every five seconds. `roll`: each is replaced,
     one after the other. `freeze`: one is stopped for three times the time after which it hangs. `overload`: three times
-    the sessions that they can serve. `scale`: one, two and four of them."""
+    the sessions that they can serve. `scale`: one, two and four of them. `proxy`: a hostile network before them."""
 
     KILL = "kill"
     ROLL = "roll"
     FREEZE = "freeze"
     OVERLOAD = "overload"
     SCALE = "scale"
+    PROXY = "proxy"
