@@ -1,8 +1,10 @@
 """A purge holds for what is on its way: nothing whose work began before it is found after it, on any level."""
 
+import asyncio
 import itertools
 import random
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,12 @@ import pytest
 
 from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.cache.purges import Purges
+from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.ids import TenantId
 from streamscribe.encoder.encoding import Lookup
-from streamscribe.models.ports import Embedding, SegmentRequest
+from streamscribe.encoder.recognition import EncodedRecognition
+from streamscribe.models.ports import DecodeRequest, Embedding, Hypothesis, LookAgain, SegmentRequest, Window
+from streamscribe.models.replica import Replica
 from streamscribe.settings import CacheSettings
 from tests.cache.kit import ACME, OTHER, SAID, SOURCES, noise
 from tests.encoder.kit import FakeEncoder, clip, results, rig, until
@@ -83,6 +88,32 @@ def test_features_that_are_being_read_while_a_purge_runs_are_not_kept(tmp_path: 
         assert future.result().lookup is Lookup.MISS
         facts = {level.level: level.tiers["memory"].entries for level in caches.levels.facts()}
         assert facts == {"embeddings": 0, "features": 0, "transcripts": 0}
+
+
+async def test_a_second_look_keeps_nothing_of_what_came_before_a_purge(tmp_path: Path) -> None:
+    """Whoever asked before it keeps nothing after it, though the model wants the audio again in its other window."""
+    caches, reading, go_on = opened(tmp_path), threading.Event(), threading.Event()
+
+    def decode(batch: Sequence[DecodeRequest]) -> list[Hypothesis | LookAgain]:
+        reading.set()
+        go_on.wait()
+        return [LookAgain(Window.FULL, "seen") if one.looked is None else Hypothesis("", None) for one in batch]
+
+    with rig(cache=caches.embeddings, features=caches.features, purges=caches.purges) as one:
+        model = Replica("fake language model", decode, policy=BatchPolicy(), on_step=lambda report: None)
+        model.start()
+        stage = EncodedRecognition(one.service, model, policy=BatchPolicy())
+        request = SegmentRequest(clip(1), tenant_id=ACME)
+        asked = asyncio.ensure_future(stage.submit(request, priority=Priority.URGENT, audio_s=1))
+        await asyncio.to_thread(reading.wait)
+        await asyncio.to_thread(caches.levels.purge, ACME)
+        go_on.set()
+        await asked
+        assert one.encoder.encoded(clip(1)) == 1
+        assert len(one.encoder.batches) == 2
+        kept = {level.level: level.tiers["memory"].entries for level in caches.levels.facts()}
+        assert kept == {"embeddings": 0, "features": 0, "transcripts": 0}
+        model.close()
 
 
 def test_after_a_purge_nothing_is_found_whose_encoding_was_asked_for_before_in_random_schedules(

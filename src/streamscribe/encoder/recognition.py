@@ -72,13 +72,14 @@ class EncodedRecognition:
         for what cannot be encoded, ModelUnavailable where a stage has stopped or hangs, and what failed for this
         request alone.
         """
+        began = self._encoder.begin()
         enter = partial(self._enter, priority, audio_s)
         if patient:
             await self._room.enter(priority, enter, share.tenant)
         else:
             enter()
         try:
-            return await self._recognise(request, priority, audio_s, share)
+            return await self._recognise(request, priority, audio_s, share, began)
         finally:
             with self._lock:
                 self._gate.leave(audio_s)
@@ -90,12 +91,14 @@ class EncodedRecognition:
         if overloaded:
             raise overloaded
 
-    async def _recognise(self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share) -> Hypothesis:
+    async def _recognise(
+        self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share, began: int
+    ) -> Hypothesis:
         came_s = monotonic()
         answer: Hypothesis | LookAgain = LookAgain(Window.SHORT, None)
         while isinstance(answer, LookAgain):
             encoding = await self._encoder.encode(
-                request, window=answer.window, priority=priority, share=share, since_s=came_s
+                request, window=answer.window, priority=priority, share=share, since_s=came_s, began=began
             )
             asked = decode_request(request, encoding.embedding, silent=encoding.silent, looked=answer.state)
             answer = await self._language_model.submit(

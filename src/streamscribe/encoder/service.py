@@ -120,8 +120,11 @@ class EncoderService:
         priority: Priority,
         share: Share = NOBODYS,
         since_s: float | None = None,
+        began: int | None = None,
     ) -> "Future[Encoding]":
         """The request's embedding, from any thread; with `since_s` it stands in line as if it had come then.
+
+        With `began`, an answer of `begin`, nothing is kept of it if its tenant's things were purged since then.
 
         The future raises AudioTooLong and BadRequest for what cannot be encoded, ModelUnavailable where the encoder
         has stopped or hangs, Overloaded beyond the policy's bounds, InternalError for what it could not encode. Its
@@ -141,7 +144,7 @@ class EncoderService:
             since_s=came_s,
             num_samples=len(request.samples),
             store=store,
-            began=self._purges.begin(),
+            began=self._purges.begin() if began is None else began,
             share=share,
         )
         self._callers[caller.id] = caller
@@ -160,11 +163,16 @@ class EncoderService:
         priority: Priority,
         share: Share = NOBODYS,
         since_s: float | None = None,
+        began: int | None = None,
     ) -> Encoding:
         """As `submit`, for an event loop; cancelling it gives the request up."""
         return await asyncio.wrap_future(
-            self.submit(request, window=window, priority=priority, share=share, since_s=since_s)
+            self.submit(request, window=window, priority=priority, share=share, since_s=since_s, began=began)
         )
+
+    def begin(self) -> int:
+        """When work on a request begins that may ask several times, as `Purges` counts."""
+        return self._purges.begin()
 
     def _receive(self, caller: Caller, request: SegmentRequest) -> None:
         """In a front thread."""
