@@ -33,7 +33,8 @@ def a_request(nano, seed: int, rows: int = 12, seconds: float = 1.0, **wishes: A
 def some_requests(nano, seed: int, count: int) -> list[DecodeRequest]:
     """Of different lengths, wishes and limits; the last is the first once more."""
     choose = random.Random(seed)
-    wishes: list[dict[str, Any]] = [{}, {"itn": True}, {"language": "en"}, {"hotwords": (Hotword("一二三"),)}]
+    names = (Hotword("一二三"),)
+    wishes: list[dict[str, Any]] = [{}, {"itn": True}, {"language": "en"}, {"hotwords": names}, {"context": "四五六"}]
     requests = [
         a_request(nano, 100 * seed + one, choose.randint(1, 60), choose.uniform(0.1, 4), **choose.choice(wishes))
         for one in range(count - 1)

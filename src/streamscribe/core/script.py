@@ -31,6 +31,14 @@ def is_boundary(text: str, at: int) -> bool:
     return at <= 0 or at >= len(text) or not (_joins(text[at - 1]) and _joins(text[at]))
 
 
+def ending(text: str, most: int) -> str:
+    """The longest end of at most so many characters that tears no word apart; without spaces around it."""
+    at = max(0, len(text) - most)
+    while not is_boundary(text, at):
+        at += 1
+    return text[at:].strip()
+
+
 def common_prefix(one: str, other: str) -> str:
     """The longest beginning that both share and that tears no word apart in either; without trailing spaces."""
     shortest = min(len(one), len(other))

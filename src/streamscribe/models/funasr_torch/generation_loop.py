@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streamscribe.core.errors import ModelUnavailable
+from streamscribe.models.funasr_torch.nano_prompt import MOST_TOKENS
 
 PAGE_TOKENS = 16
 """Tokens of one page of keys and values."""
@@ -16,7 +17,6 @@ TRANSFORMERS = "5.24"
 """The first release that has all that is used here; the extra `funasr` asks for it."""
 _POLL_S = 0.005
 _TOKENS_EACH = 512
-_LEAST_TOKENS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Capacity:
     `requests` are written side by side, with `tokens` in all: prompts and as many as may be written. `rows` of audio
     stand in their prompts. A step reads `step_tokens`: longer prompts are read in parts, so that others can go on.
     The warm-up needs 20 rows and 512 tokens; a segment of 30 s may need 63 rows (500 of an encoder whose rows are not
-    joined) and about as many tokens more as 400 and its hot words have.
+    joined) and about as many tokens more as 400, its hot words and what was said before have.
     """
 
     requests: int = 8
@@ -38,7 +38,7 @@ class Capacity:
     def of(cls, requests: int) -> Capacity:
         """For so many side by side: 512 tokens each, as much as a segment of 30 s may need, and 2,048 at least, so that
         one with many hot words has room too."""
-        return cls(requests, max(_LEAST_TOKENS, _TOKENS_EACH * requests))
+        return cls(requests, max(MOST_TOKENS, _TOKENS_EACH * requests))
 
     @property
     def pages(self) -> int:

@@ -12,9 +12,10 @@ from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong, ModelUnavailable
 from streamscribe.models.fbank import MELS, Fbank
 from streamscribe.models.funasr_torch.device import open_device
+from streamscribe.models.funasr_torch.nano_dialogue import encoded
 from streamscribe.models.funasr_torch.nano_identity import decoder_identity, encoder_identity
 from streamscribe.models.funasr_torch.nano_modules import NanoModules, load_nano
-from streamscribe.models.funasr_torch.nano_prompt import dialogue, language_name, plain_text, token_limit
+from streamscribe.models.funasr_torch.nano_prompt import language_name, plain_text, token_limit
 from streamscribe.models.funasr_torch.transfer import padded_on, rows_from
 from streamscribe.models.funasr_torch.watch import Watch
 from streamscribe.models.lfr import FRONT_END, STACKED, STRIDE, Rows, low_frame_rate
@@ -180,12 +181,12 @@ class FunAsrNano:
 
     def _prompt(self, request: DecodeRequest) -> Tensor:
         """The dialogue as the language model's own embeddings, with the audio's rows in their place."""
-        before, after = map(self._embedded, dialogue(request, self._parts.before_user, self._parts.before_answer))
+        before, after = map(self._embedded, encoded(request, self._parts))
         rows = torch.tensor(request.embedding, device=before.device, dtype=before.dtype)
         return torch.cat([before, rows, after])
 
-    def _embedded(self, text: str) -> Tensor:
-        ids = torch.tensor(self._parts.tokenizer.encode(text), device=self._device)
+    def _embedded(self, tokens: Sequence[int]) -> Tensor:
+        ids = torch.tensor(tokens, device=self._device)
         embedded: Tensor = self._parts.language_model.get_input_embeddings()(ids)
         return embedded
 

@@ -1,13 +1,13 @@
 """A request to Fun-ASR-Nano as token ids around the audio's rows, and its answer as text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamscribe.core.errors import BadRequest, InternalError
 from streamscribe.models.funasr_torch.nano_modules import NanoModules
-from streamscribe.models.funasr_torch.nano_prompt import dialogue, plain_text, token_limit
+from streamscribe.models.funasr_torch.nano_prompt import MOST_TOKENS, dialogue, plain_text, token_limit
 from streamscribe.models.funasr_torch.watch import mean_probability, said
 from streamscribe.models.ports import DecodeRequest, Hypothesis
 
@@ -25,6 +25,15 @@ class Prompt:
     def tokens(self) -> int:
         """Positions that prompt and answer may take."""
         return len(self.before) + self.rows + len(self.after) + self.limit
+
+
+def encoded(request: DecodeRequest, parts: NanoModules) -> tuple[list[int], list[int]]:
+    """The ids before and behind the rows of audio, with what was said before as far as there is room."""
+    before, after = map(parts.tokenizer.encode, dialogue(request, parts.before_user, parts.before_answer))
+    needed = len(before) + len(request.embedding) + len(after) + token_limit(request.num_samples)
+    if request.context and needed > MOST_TOKENS:
+        return encoded(replace(request, context=""), parts)
+    return before, after
 
 
 class NanoDialogue:
@@ -49,8 +58,8 @@ class NanoDialogue:
         rows = request.embedding
         if rows.ndim != 2 or rows.shape[1] != self._width or not np.isfinite(rows).all():
             raise InternalError("an embedding is not one that the language model can read")
-        before, after = dialogue(request, self._parts.before_user, self._parts.before_answer)
-        return Prompt(self._encoded(before), len(rows), self._encoded(after), token_limit(request.num_samples))
+        before, after = self._encoded(request)
+        return Prompt(tuple(before), len(rows), tuple(after), token_limit(request.num_samples))
 
     def answer(
         self, request: DecodeRequest, prompt: Prompt, tokens: Sequence[int], logarithms: Sequence[float]
@@ -61,8 +70,10 @@ class NanoDialogue:
         confidence = mean_probability(logarithms[: len(spoken)]) if text else 0.0
         return Hypothesis(text, request.language, confidence, punctuated=True)
 
-    def _encoded(self, text: str) -> tuple[int, ...]:
+    def _encoded(self, request: DecodeRequest) -> tuple[list[int], list[int]]:
         try:
-            return tuple(self._parts.tokenizer.encode(text))
+            return encoded(request, self._parts)
+        except BadRequest:
+            raise
         except Exception as error:  # the tokenizer's edge: it may raise anything
             raise BadRequest("hot words have letters that cannot be read", field="hotwords") from error

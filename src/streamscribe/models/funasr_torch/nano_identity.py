@@ -9,7 +9,7 @@ from streamscribe.models.funasr_torch.nano_modules import NanoModules
 from streamscribe.models.lfr import FRONT_END
 from streamscribe.models.ports import Identity
 
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 def encoder_identity(parts: NanoModules, device: torch.device) -> Identity:
