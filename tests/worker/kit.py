@@ -105,7 +105,7 @@ def fake_models(
     vad_replica: Replica[VadRequest, Heard] = Replica(
         "vad", vad.step, policy=BatchPolicy(max_batch_size=64, wait_ms=1), on_step=lambda report: None
     )
-    return Models(vad, vad_replica, Recognition(recognizer, replica_of(recognizer, policy)))
+    return Models(vad, vad_replica, Recognition(recognizer, replica_of(recognizer, policy), reads_on=True))
 
 
 class HeardStreams(FakeStreamingRecognizer):

@@ -1,17 +1,33 @@
 """What a session said before, given to the model that recognises its segments."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed
+from streamscribe.core.tokens import Mark
+from streamscribe.models.pool import Models
 from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.slot import Slot
 from streamscribe.worker import recall
 from tests.cache.kit import memory, transcripts
-from tests.worker.kit import OFFLINE, HeardRecognizer, fake_models, rig, said, silence, speech, stereo, voice
-from tests.worker.passes import TWO_PASS
+from tests.worker.kit import (
+    OFFLINE,
+    HeardRecognizer,
+    fake_models,
+    rig,
+    said,
+    silence,
+    speech,
+    stereo,
+    two_pass_models,
+    voice,
+)
+from tests.worker.passes import ONLINE, TWO_PASS, of_pass
 
 SPEECH = speech(41, 1500, 900, 2100)
 LONG_TTL_S = 60.0
@@ -110,3 +126,112 @@ async def test_kept_finals_are_found_after_the_same_words_only(monkeypatch: pyte
         assert len(recognizer.requests) == requests
         await worker.transcribe("other", speech(44, 1800) + SPEECH, OFFLINE)
         assert len(recognizer.requests) == requests + 2  # the other words, and what came after them
+
+
+class HeardPunctuator:
+    """Keeps what it reads, and puts `mark` in the middle of it, beside the last one; `broken`, it fails once."""
+
+    identity = ("heard", 1)
+
+    def __init__(self, mark: str = ",") -> None:
+        self.mark = mark
+        self.texts: list[str] = []
+        self.broken = False
+
+    def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
+        self.texts += batch
+        if self.broken:
+            self.broken = False
+            raise ValueError("no marks")
+        return [(Mark(self.middle(text), self.mark), Mark(len(text), ".")) for text in batch]
+
+    @staticmethod
+    def middle(text: str) -> int:
+        return text.index(" ", len(text) // 2)
+
+
+def punctuated(punctuator: HeardPunctuator, recognizer: HeardRecognizer | None = None) -> Models:
+    """Two passes whose recogniser does not read what was said before."""
+    models = two_pass_models(recognizer=recognizer, punctuator=punctuator)
+    models.recognition = Slot(replace(models.recognition.current, reads_on=False))
+    return models
+
+
+@pytest.mark.parametrize(("mode", "pass_"), [(OFFLINE, 2), (ONLINE, 1), (TWO_PASS, 1), (TWO_PASS, 2)])
+async def test_marks_are_found_behind_the_sentence_that_no_end_closes(mode: SessionOptions, pass_: int) -> None:
+    punctuator = HeardPunctuator()
+    async with rig(punctuated(punctuator), context_ttl_s=LONG_TTL_S) as worker:
+        await worker.transcribe("s", SPEECH, mode)
+        bare = [final.text.replace(",", "").replace(".", "") for final in of_pass(worker.results("s"), pass_)]
+        assert len(bare) == 3
+        read = {text.lower() for text in punctuator.texts}
+        assert {" ".join(bare[:count]).lower()[-100:] for count in (1, 2)} <= {text[-100:] for text in read}
+
+
+async def test_what_a_sentence_end_closes_is_not_read_again() -> None:
+    punctuator = HeardPunctuator("?")
+    async with rig(punctuated(punctuator), context_ttl_s=LONG_TTL_S) as worker:
+        finals = await worker.transcribe("s", SPEECH, OFFLINE)
+        for former, text in pairwise(punctuator.texts):
+            assert text.startswith(former[punctuator.middle(former) :].strip() + " ")
+        assert [final.text.count("?") for final in finals] == [
+            1 if punctuator.middle(text) > len(text) - len(final.text) else 0
+            for text, final in zip(punctuator.texts, finals, strict=True)
+        ]
+
+
+async def test_marks_have_their_places_in_the_text_that_they_are_of() -> None:
+    punctuator = HeardPunctuator()
+    async with rig(punctuated(punctuator), context_ttl_s=LONG_TTL_S) as worker:
+        carried = await worker.transcribe("s", SPEECH, OFFLINE)
+    async with rig(punctuated(HeardPunctuator())) as worker:
+        plain = await worker.transcribe("s", SPEECH, OFFLINE)
+    for one, other in zip(carried, plain, strict=True):
+        assert one.text.replace(",", "") == other.text.replace(",", "")
+        assert one.text.endswith(".")
+
+
+async def test_by_default_marks_are_found_for_each_segment_alone() -> None:
+    punctuator = HeardPunctuator()
+    async with rig(punctuated(punctuator)) as worker:
+        finals = await worker.transcribe("s", SPEECH, OFFLINE)
+        alone = {final.text.replace(",", "").replace(".", "").lower() for final in finals}
+        assert {text.lower() for text in punctuator.texts} == alone
+
+
+async def test_a_model_that_does_not_read_on_is_told_nothing_and_its_segments_are_recognised_together() -> None:
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    async with rig(punctuated(HeardPunctuator(), recognizer), context_ttl_s=LONG_TTL_S) as worker:
+        session = asyncio.create_task(worker.transcribe("s", SPEECH, OFFLINE))
+        while worker.models.inflight("fake") < 3:
+            await asyncio.sleep(0.001)
+        recognizer.gate.set()
+        await session
+        assert set(contexts(recognizer)) == {""}
+
+
+async def test_a_text_whose_punctuation_failed_leaves_nothing_to_read_on_from() -> None:
+    punctuator = HeardPunctuator()
+    punctuator.broken = True
+    async with rig(punctuated(punctuator), context_ttl_s=LONG_TTL_S) as worker:
+        finals = await worker.transcribe("s", SPEECH, OFFLINE)
+        assert [final.text.endswith(".") for final in finals] == [False, True, True]
+        first, second, third = punctuator.texts
+        assert first not in second
+        assert third.startswith(second)
+
+
+async def test_kept_words_get_the_marks_of_the_session_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "PATIENCE_S", 60)  # however busy this machine is
+    recognizer, punctuator, blobs = HeardRecognizer(), HeardPunctuator(), memory()
+    models = punctuated(punctuator, recognizer)
+    async with rig(models, transcripts=transcripts(blobs), context_ttl_s=LONG_TTL_S) as worker:
+        first = await worker.transcribe("first", SPEECH, OFFLINE)
+        requests = len(recognizer.requests)
+        assert said(await worker.transcribe("again", SPEECH, OFFLINE)) == said(first)
+        assert len(recognizer.requests) == requests
+        assert punctuator.texts[3:] == punctuator.texts[:3]
+        after = await worker.transcribe("other", speech(44, 1800) + SPEECH, OFFLINE)
+        assert len(recognizer.requests) == requests + 1  # the other words only
+        assert [final.text for final in after[1:]] != [final.text for final in first]

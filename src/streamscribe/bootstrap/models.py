@@ -121,7 +121,7 @@ class ModelLoader:
             hooks=Hooks(self._on_step, _failed, self._on_ejected, settings.step_timeout_s, settings.max_failures),
             continuous=writes_continuously(settings),
         )
-        return Recognition(recognizer, encoded, weights)
+        return Recognition(recognizer, encoded, weights, reads_on=True)  # Whisper and Fun-ASR-Nano
 
     def first_pass(self, settings: ModelSettings) -> FirstPass | None:
         """What recognises streams, in the profiles that have it."""

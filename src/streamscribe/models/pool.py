@@ -34,13 +34,14 @@ WATCH_EVERY_S = 0.5
 class Recognition:
     """What recognises whole segments, and the stage that runs it. `weights` is the sum of its files.
 
-    Where it is several, `choose` says which of them a request goes to.
+    `reads_on` says that it reads a request's context. Where it is several, `choose` says which a request goes to.
     """
 
     recognizer: SegmentRecognizer
     stage: Stage[SegmentRequest, Hypothesis]
     weights: str = ""
     choose: "Callable[[SegmentRequest], Recognition] | None" = None
+    reads_on: bool = False
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -55,6 +56,10 @@ class Recognition:
     def deterministic(self, request: SegmentRequest) -> bool:
         """Whether an equal request would get an equal hypothesis, so that it may be kept."""
         return self._chosen(request).recognizer.deterministic
+
+    def reads_context(self, request: SegmentRequest) -> bool:
+        """Whether what was said before may change the request's hypothesis."""
+        return self._chosen(request).reads_on
 
     def _chosen(self, request: SegmentRequest) -> "Recognition":
         return self if self.choose is None else self.choose(request)

@@ -1,9 +1,9 @@
 """Marks: put into a text that a punctuator read, taken off its head, or taken out for clients that want none."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from streamscribe.core.script import CLOSING_MARKS, is_unspaced
+from streamscribe.core.script import CLOSING_MARKS, ending, is_unspaced
 from streamscribe.core.tokens import Mark
 from streamscribe.text.timed import Edit
 
@@ -11,6 +11,9 @@ _HALF_WIDTH = {"，": ",", "。": ".", "？": "?", "！": "!", "；": ";", "："
 _FULL_WIDTH = {",": "，", ".": "。", "?": "？", "!": "！", ";": "；", ":": "："}
 _GOES_ON = frozenset("，、；：,;:")
 """Marks after which a sentence goes on; the last one of a final ends it."""
+_ENDS = frozenset("。？！.?!")
+_MOST_UNFINISHED_CHARS = 100
+"""Few sentences are longer; of one that is, a punctuator is shown the end."""
 _LETTER = re.compile(r"[^\W\d_]")
 _MARKS = re.compile(
     r"""
@@ -50,6 +53,16 @@ def _in_width(before: str, mark: str) -> str:
     letter = next((char for char in reversed(before) if _LETTER.match(char)), "一")
     widths = _FULL_WIDTH if is_unspaced(letter) else _HALF_WIDTH
     return "".join(widths.get(char, char) for char in mark)
+
+
+def unfinished(text: str, marks: Sequence[Mark]) -> str:
+    """What of a text that a punctuator read may go on in the next one: all behind the last sentence that ends inside.
+
+    That the text itself ends is not told by its last mark, as FunASR's realtime model has it: it may be a pause.
+    """
+    last = len(text.rstrip())
+    begin = max((mark.at for mark in marks if mark.at < last and mark.text in _ENDS), default=0)
+    return ending(text[begin:], _MOST_UNFINISHED_CHARS)
 
 
 def leading(text: str) -> list[Edit]:

@@ -10,7 +10,7 @@ from streamscribe.core.endpoint import SegmentClosed
 from streamscribe.core.options import SessionOptions
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.worker.carry import Carry, Turn
-from streamscribe.worker.finish import NOBODY_SPOKE, Finisher
+from streamscribe.worker.finish import NO_MARKS, NOBODY_SPOKE, Finisher, Marks
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, seconds
 from streamscribe.worker.teller import Teller
@@ -39,13 +39,20 @@ class _Closed:
     request: SegmentRequest | None
     turn: Turn | None
 
+    @property
+    def reads_context(self) -> bool:
+        """Whether its model reads what was said before, and there may be something."""
+        recognition = self.segment.models.recognition
+        return self.turn is not None and self.request is not None and recognition.reads_context(self.request)
+
 
 class Finals:
     """The last pass of one session: segments are recognised side by side and told in the order they closed.
 
     Those of a live session are asked for at once. Those of a file gather until they fill steps, or until all the audio
     that has come was heard: on a quick model they would run one by one. None waits for company in a full line. Where
-    what was said before helps the model, each waits for the text of the one before instead.
+    the model reads what was said before, each waits for the text of the one before instead; where only punctuation
+    does, for its marks.
 
     A segment's final never comes before that of its first pass. As many wait as the line has places. A decode that
     fails raises in the session's task group: a segment is never lost in silence.
@@ -83,8 +90,9 @@ class Finals:
         if not closed.empty:
             request = segment.request(closed, self._options, words=self._finisher.needs_words)
         place = self._line.join(0.0 if request is None else seconds(len(request.samples)))
-        self._gathered.append(_Closed(segment, closed.end, place, request, self._carry.turn(segment)))
-        if self._options.live or self._carry.ttl_s or self._line.full or self._fills_steps():
+        one = _Closed(segment, closed.end, place, request, self._carry.turn(segment))
+        self._gathered.append(one)
+        if self._options.live or one.reads_context or self._line.full or self._fills_steps():
             self.caught_up()
 
     def caught_up(self) -> None:
@@ -100,55 +108,57 @@ class Finals:
         return count >= GATHERED_STEPS * policy.max_batch_size or padded_s >= GATHERED_STEPS * policy.max_batch_s
 
     async def _settle(self, closed: _Closed) -> None:
-        segment, end, request = closed.segment, closed.end, closed.request
+        segment, end, request, turn = closed.segment, closed.end, closed.request, closed.turn
         try:
-            if closed.turn is not None:
-                earlier = await closed.turn.earlier()
-                request = request and replace(request, context=earlier)
-            final = NOBODY_SPOKE if request is None else await self._text(segment, end, request)
-            if closed.turn is not None:
-                closed.turn.speak(final.heard.text, end)
+            if request is not None and turn is not None and closed.reads_context:
+                request = replace(request, context=(await turn.earlier()).text)
+            final = NOBODY_SPOKE if request is None else await self._text(closed, request)
+            if turn is not None:
+                await turn.speak(final.heard.text, final.unfinished, end)
         except Exception:
             self._tools.observer.segment_failed(self._teller.tenant_id)
             raise
         finally:
-            if closed.turn is not None:
-                closed.turn.fall_silent()
+            if turn is not None:
+                turn.fall_silent()
         if segment.first_final is not None:
             await segment.first_final
         segment.models.give_back()
         self._line.ready(closed.place, partial(self._teller.final, segment, self._options.mode.last_pass, final, end))
 
-    async def _text(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
+    async def _text(self, closed: _Closed, request: SegmentRequest) -> Final:
         """What this pass hears; of a live session, where that comes too late, what the first one heard."""
-        lag = self._tools.lag
+        segment, lag = closed.segment, self._tools.lag
         if segment.first_final is None or not self._options.live or lag.bound_s == inf:
-            return await self._recognise(segment, end, request)
+            return await self._recognise(closed, request)
         ticket = lag.ask(self._loop.time())
         if ticket is not None:
             late = False
             try:
                 async with asyncio.timeout(lag.bound_s):
-                    return await self._recognise(segment, end, request)
+                    return await self._recognise(closed, request)
             except TimeoutError:
                 late = True
             finally:
                 lag.give_back(ticket, late=late)
         await segment.first_final
         if segment.first is None:  # it failed, and only this pass can tell the text
-            return await self._recognise(segment, end, request)
+            return await self._recognise(closed, request)
         self._tools.observer.segment_degraded(self._teller.tenant_id)
         return replace(segment.first, degraded=True)
 
-    async def _recognise(self, segment: Segment, end: int, request: SegmentRequest) -> Final:
-        found = await self._tools.recall.find(segment.models, request, punctuation=self._options.punctuation)
-        if found.said is not None:
-            return await self._finisher.finish(segment, end, found.said.heard, found.said.marks)
-        heard = await self._hear(segment, request)
-        marks = await self._finisher.marks(segment, heard)
-        if found.key is not None and marks is not None:
-            self._tools.recall.keep(request.tenant_id, found.key, Said(heard, marks))
-        return await self._finisher.finish(segment, end, heard, marks or ())
+    async def _recognise(self, closed: _Closed, request: SegmentRequest) -> Final:
+        """What the models say, or said before; marks that depend on what the session said are found anew each time."""
+        segment, recall = closed.segment, self._tools.recall
+        anew = closed.turn is not None and self._finisher.punctuates(segment)
+        found = await recall.find(segment.models, request, punctuation=self._options.punctuation and not anew)
+        if found.said is not None and not anew:
+            return await self._finisher.finish(segment, closed.end, found.said.heard, Marks(found.said.marks))
+        heard = await self._hear(segment, request) if found.said is None else found.said.heard
+        marks = await self._finisher.marks(segment, heard, closed.turn)
+        if found.key is not None and found.said is None and marks is not None:
+            recall.keep(request.tenant_id, found.key, Said(heard, () if anew else marks.found))
+        return await self._finisher.finish(segment, closed.end, heard, marks or NO_MARKS)
 
     async def _hear(self, segment: Segment, request: SegmentRequest) -> Hypothesis:
         began_s = self._loop.time()

@@ -1,6 +1,7 @@
 """The text that people read, of what a pass heard."""
 
 import asyncio
+from dataclasses import dataclass
 
 from streamscribe.core.audio import to_ms
 from streamscribe.core.errors import StreamScribeError
@@ -11,9 +12,22 @@ from streamscribe.core.tokens import Mark
 from streamscribe.models.ports import Hypothesis
 from streamscribe.text.pipeline import FinishRequest
 from streamscribe.text.policy import PolicyIndex
+from streamscribe.text.punctuation import unfinished
+from streamscribe.worker.carry import Turn
 from streamscribe.worker.segment import Final, Segment, StreamTools, final_priority, text_language
 
 NOBODY_SPOKE = Final(Hypothesis(""))
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The punctuation that a model found for a text, and what of the text may go on in the next one."""
+
+    found: tuple[Mark, ...] = ()
+    unfinished: str = ""
+
+
+NO_MARKS = Marks()
 
 
 class Finisher:
@@ -38,22 +52,31 @@ class Finisher:
             )
         return self._tools.text.draft(text, language, self._compiled)
 
-    async def marks(self, segment: Segment, heard: Hypothesis) -> tuple[Mark, ...] | None:
+    def punctuates(self, segment: Segment) -> bool:
+        """Whether a model is to punctuate what the segment's recogniser does not punctuate itself."""
+        return segment.models.punctuation is not None and self._options.punctuation
+
+    async def marks(self, segment: Segment, heard: Hypothesis, turn: Turn | None = None) -> Marks | None:
         """The punctuation that a model finds, none where no model is to; None where it fails, which its replica tells.
 
-        The words are known all the same.
+        The words are known all the same. The model reads them behind what was left unfinished before the `turn`.
         """
         punctuation = segment.models.punctuation
         if punctuation is None or not heard.text or heard.punctuated or not self._options.punctuation:
-            return ()
+            return NO_MARKS
+        before = "" if turn is None else (await turn.earlier()).unfinished
+        text = f"{before} {heard.text}" if before else heard.text
         try:
-            return await punctuation.replica.submit(
-                heard.text, priority=self._priority, audio_s=0, share=segment.share, patient=True
+            found = await punctuation.replica.submit(
+                text, priority=self._priority, audio_s=0, share=segment.share, patient=True
             )
         except StreamScribeError:
             return None
+        begin = len(text) - len(heard.text)
+        mine = tuple(Mark(mark.at - begin, mark.text) for mark in found if mark.at > begin)
+        return Marks(mine, "" if turn is None else unfinished(text, found))
 
-    async def finish(self, segment: Segment, end: int, heard: Hypothesis, marks: tuple[Mark, ...]) -> Final:
+    async def finish(self, segment: Segment, end: int, heard: Hypothesis, marks: Marks) -> Final:
         """The final of what was heard, with these marks, in the audio of a segment that ends at sample `end`."""
         if not heard.text:
             return NOBODY_SPOKE
@@ -63,7 +86,7 @@ class Finisher:
             language=text_language(self._options, heard),
             itn=self._options.itn,
             punctuation=self._options.punctuation,
-            marks=marks,
+            marks=marks.found,
             hotwords=segment.hotwords,
             policy=self._policy,
             tenant_id=self._tenant_id,
@@ -72,7 +95,7 @@ class Finisher:
         )
         finished = await self._loop.run_in_executor(self._tools.executor, self._tools.text.finish, request)
         words = finished.words if self._options.words else ()
-        return Final(heard, finished.text, words, finished.hits, finished.hotwords)
+        return Final(heard, finished.text, words, finished.hits, finished.hotwords, unfinished=marks.unfinished)
 
 
 def words_of(heard: Hypothesis, audio_start: int) -> tuple[Word, ...]:

@@ -17,7 +17,8 @@ from streamscribe.core.tokens import Detokenizer, Token, join
 from streamscribe.models.pool import FirstPass as Engine
 from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, ChunkRequest, Frames, Hypothesis, HypothesisWord, frame_count
 from streamscribe.text.timed import shown_words
-from streamscribe.worker.finish import NOBODY_SPOKE, Finisher, words_of
+from streamscribe.worker.carry import Carry, Turn
+from streamscribe.worker.finish import NO_MARKS, NOBODY_SPOKE, Finisher, words_of
 from streamscribe.worker.line import Line, Place
 from streamscribe.worker.segment import Segment, StreamTools, audio_priority, final_priority, seconds
 from streamscribe.worker.teller import Teller
@@ -29,10 +30,11 @@ MAX_WAITING = 4
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How a segment ended, and its final's place."""
+    """How a segment ended, its final's place, and its turn among those whose texts go on."""
 
     closed: SegmentClosed
     place: Place
+    turn: Turn | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class FirstPass:
         self._teller = teller
         self._finisher = finisher
         self._line = line
+        self._carry = Carry(tools.context_ttl_s)
         self._is_last = options.mode.last_pass == 1
         self._loop = asyncio.get_running_loop()
         self._open: dict[Segment, _Run] = {}
@@ -128,7 +131,7 @@ class FirstPass:
         """Feeds what is left of the segment."""
         await self._line.room()
         run = self._open.pop(segment)
-        end = _End(closed, self._line.join())
+        end = _End(closed, self._line.join(), self._carry.turn(segment))
         rest = await self._rest(run, closed)
         while len(rest) > run.chunk_frames:
             await run.chunks.put(_Chunk(rest[: run.chunk_frames], closed.end))
@@ -184,8 +187,10 @@ class FirstPass:
         final = NOBODY_SPOKE
         if not failed and not end.closed.empty:
             heard = self._heard(run, end.closed)
-            marks = await self._finisher.marks(run.segment, heard)
-            final = await self._finisher.finish(run.segment, end.closed.end, heard, marks or ())
+            marks = await self._finisher.marks(run.segment, heard, end.turn)
+            final = await self._finisher.finish(run.segment, end.closed.end, heard, marks or NO_MARKS)
+        if end.turn is not None:
+            await end.turn.speak(final.heard.text, final.unfinished, end.closed.end)
         if self._is_last:
             run.segment.models.give_back()
         run.segment.first = None if failed else final
