@@ -206,8 +206,9 @@ def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Pat
     assert "hunter2" not in str(caught.value)
 
 
-def test_earlier_text_is_for_whisper_only() -> None:
+def test_earlier_text_is_for_models_that_read_on_from_there() -> None:
     check_context(Settings())
-    check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": "whisper"}))
-    with pytest.raises(SettingsError, match=r"^setting cache\.context_cache_ttl: .*whisper"):
-        check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": "tiny"}))
+    for profile in ("whisper", "tiny", "zh"):
+        check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": profile}))
+    with pytest.raises(SettingsError, match=r"^setting cache\.context_cache_ttl: .*whisper, tiny, zh"):
+        check_context(load(None, {"cache.context_cache_ttl": 60, "model.profile": "fake"}))

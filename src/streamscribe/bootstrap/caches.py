@@ -30,8 +30,8 @@ from streamscribe.settings import CacheSettings, Settings, SettingsError
 if TYPE_CHECKING:
     from streamscribe.cache.redis import RedisBlobs
 
-READ_CONTEXT = ("whisper",)
-"""Profiles whose recogniser reads what was said before a segment."""
+READ_CONTEXT = ("whisper", "tiny", "zh")
+"""Profiles with a model that reads what was said before a segment: a recogniser, or one that punctuates."""
 
 _ROOMS = ("max_feature_cache_size", "max_transcript_bytes")
 _ANY_ROOM = 2**40
@@ -239,7 +239,7 @@ def _redis(url: str, seal: Seal) -> dict[str, "RedisBlobs"]:
 
 
 def check_context(settings: Settings) -> None:
-    """Raises SettingsError where what was said before is to help a model that cannot read on from there."""
+    """Raises SettingsError where what was said before is to help models none of which reads on from there."""
     if settings.cache.context_cache_ttl and settings.model.profile not in READ_CONTEXT:
         raise SettingsError(
             f"setting cache.context_cache_ttl: only these profiles read on from earlier text: {', '.join(READ_CONTEXT)}"

@@ -23,7 +23,10 @@ class CacheSettings(Section):
         7 * 24 * 3600, 1, 365 * 24 * 3600, "How long encoder outputs and spectral features are kept."
     )
     context_cache_ttl: float = bounded(
-        0, 0, 24 * 3600, "Seconds for which Whisper is told what a session said before; 0: never."
+        0,
+        0,
+        24 * 3600,
+        "Seconds for which Whisper, Fun-ASR-Nano and CT-Transformer are told what a session said before; 0: never.",
     )
     transcripts: bool = Field(default=False, description="Answer audio heard before with the text it had then.")
     max_transcript_bytes: int = bounded(64 * 2**20, 2**16, 2**40, "Bytes of texts, in memory and in `transcript_dir`.")
