@@ -38,6 +38,8 @@ _HEADER_BYTES = 3
 
 _T = TypeVar("_T")
 
+Decoders = dict[int, msgspec.msgpack.Decoder[_T]]
+
 
 class _ErrorFields(msgspec.Struct, omit_defaults=True):
     code: str
@@ -75,7 +77,7 @@ ERROR_CLASSES: dict[str, type[StreamScribeError]] = {
 
 def encode_record(record: Record) -> bytes:
     """The record's envelope; its audio is copied once."""
-    return _encoder.encode((VERSION, _KINDS[type(record)], record))
+    return encode_envelope(_KINDS[type(record)], record)
 
 
 def decode_record(data: bytes | memoryview) -> Record:
@@ -83,12 +85,12 @@ def decode_record(data: bytes | memoryview) -> Record:
 
     Raises BadRequest for what is no record of this version, and nothing else for any bytes.
     """
-    return _decode(data, _record_decoders, "a record")
+    return decode_envelope(data, _record_decoders, "a record")
 
 
 def encode_event(event: Emitted) -> bytes:
     """The event's envelope."""
-    return _encoder.encode((VERSION, _KINDS[type(event)], event))
+    return encode_envelope(_KINDS[type(event)], event)
 
 
 def decode_event(data: bytes | memoryview) -> Emitted:
@@ -96,10 +98,16 @@ def decode_event(data: bytes | memoryview) -> Emitted:
 
     Raises BadRequest for what is no event of this version, and nothing else for any bytes.
     """
-    return _decode(data, _event_decoders, "an event")
+    return decode_envelope(data, _event_decoders, "an event")
 
 
-def _decode(data: bytes | memoryview, decoders: dict[int, msgspec.msgpack.Decoder[_T]], what: str) -> _T:
+def encode_envelope(kind: int, value: object) -> bytes:
+    """An envelope of this module's form, for a kind of value of its own."""
+    return _encoder.encode((VERSION, kind, value))
+
+
+def decode_envelope(data: bytes | memoryview, decoders: "Decoders[_T]", what: str) -> _T:
+    """The value of an envelope of one of these kinds. Raises BadRequest for anything else, which names `what`."""
     if len(data) < _HEADER_BYTES or data[0] != _ARRAY_OF_THREE:
         raise BadRequest(f"the bytes are not {what} of a bus", field="envelope")
     if data[1] != VERSION:
@@ -132,9 +140,10 @@ def _from_builtins(kind: type, value: Any) -> Any:
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_builtins)
 
 
-def _decoders(kinds: dict[int, type[_T]]) -> dict[int, msgspec.msgpack.Decoder[_T]]:
+def decoders_of(kinds: dict[int, type[_T]]) -> "Decoders[_T]":
+    """What `decode_envelope` reads these kinds with."""
     return {kind: msgspec.msgpack.Decoder(value, dec_hook=_from_builtins) for kind, value in kinds.items()}
 
 
-_record_decoders = _decoders(_RECORDS)
-_event_decoders = _decoders(_EVENTS)
+_record_decoders = decoders_of(_RECORDS)
+_event_decoders = decoders_of(_EVENTS)
