@@ -148,6 +148,40 @@ class TestDiskBlobs(BoundedBlobStoreContract, SealedBlobStoreContract):
         assert store.usage().failures == 2
         file.rmdir()
 
+    def test_a_file_that_cannot_be_deleted_keeps_no_other_from_being_purged(self, store):
+        for name in "abc":
+            store.put(ANN, key(name), b"1", 60)
+            self.pass_time(1)
+        (self.folder / key("a")).unlink()
+        (self.folder / key("a")).mkdir()
+        with pytest.raises(CacheUnavailable):
+            store.purge(ANN)
+        assert [path.name for path in self.folder.iterdir() if path.is_file()] == []
+        assert [data_of(store, name) for name in "abc"] == [None] * 3
+        (self.folder / key("a")).rmdir()
+
+    @pytest.mark.parametrize("strange", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+    def test_what_is_no_file_in_place_of_a_blob_is_a_miss_that_nobody_waits_for(self, store, strange):
+        store.put(ANN, key("a"), b"1", 60)
+        (self.folder / key("a")).unlink()
+        strange(self.folder / key("a"))
+        assert store.get(key("a")) is None
+        assert store.usage().failures == 1
+        with pytest.raises(CacheUnavailable):
+            store.verify()
+        assert store.put(ANN, key("a"), b"2", 60)
+        assert data_of(store, "a") == b"2"
+
+    @pytest.mark.parametrize("damage", [lambda stored: b"", lambda stored: b"X" + stored[1:]], ids=["empty", "no seal"])
+    def test_what_is_no_blob_of_anybody_is_found_by_who_opens_the_folder_to_verify_it(self, store, damage):
+        for name in "ab":
+            store.put(ANN, key(name), b"1", 60)
+        self.overwrite(key("a"), damage(self.stored()[key("a")]))
+        again = self.reopen()
+        assert again.verify() == Verified(checked=2, damaged=1)
+        assert again.verify() == Verified(checked=1, damaged=0)
+        assert list(self.stored()) == [key("b")]
+
     def test_a_key_that_would_be_a_path_is_refused(self, store):
         with pytest.raises(ValueError, match="64 hexadecimal digits"):
             store.put(ANN, "../" + "a" * 61, b"1", 60)

@@ -18,6 +18,7 @@ from streamscribe.cache.expiry import MAX_ENTRIES, ExpiringBooks
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.integrity import ensure
+from streamscribe.files import read_small
 from streamscribe.ports import Blob, Usage, Verified
 
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
@@ -74,6 +75,7 @@ class DiskBlobs:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         self._let_go = finalize(self, os.close, _claim(folder)) if alone else None
         self._take_stock()
+        self._damaged_before = self._damaged
 
     def get(self, key: CacheKey) -> Blob | None:
         """The blob, which counts as used now."""
@@ -117,7 +119,8 @@ class DiskBlobs:
             return self._delete([key]) == 1
 
     def purge(self, owner: Owner | None = None) -> int:
-        """Forgets all blobs of an owner, or of everyone; raises CacheUnavailable when a file cannot be deleted."""
+        """Forgets all blobs of an owner, or of everyone; raises CacheUnavailable when a file cannot be deleted, after
+        all others are gone."""
         with self._lock:
             return self._delete(self._books.keys(owner))
 
@@ -133,13 +136,19 @@ class DiskBlobs:
             self._sweep(self._clock())
 
     def verify(self) -> Verified:
-        """Reads all files again and removes the damaged."""
+        """Reads all files again and removes the damaged, those that were found at the opening included.
+
+        Raises CacheUnavailable when one cannot be read, after all others are verified.
+        """
         with self._lock:
             self._sweep(self._clock())
-            keys, before = self._books.keys(), self._damaged
+            keys, damaged, failures = self._books.keys(), self._damaged, self._failures
+            opening, self._damaged_before = self._damaged_before, 0
         for key in keys:
             self._read(key)
-        return Verified(len(keys), self._damaged - before)
+        if self._failures > failures:
+            raise CacheUnavailable("a file of the cache cannot be read")
+        return Verified(len(keys) + opening, self._damaged - damaged + opening)
 
     def close(self) -> None:
         """Lets others have the folder."""
@@ -186,7 +195,7 @@ class DiskBlobs:
     def _read(self, key: CacheKey) -> Sealed | None:
         """A held blob. One whose file is gone is forgotten; one that does not verify is removed and counted."""
         try:
-            stored = self._path(key).read_bytes()
+            stored = read_small(self._path(key), self._max_bytes)
         except FileNotFoundError:
             with self._lock:
                 if not self._path(key).exists():
@@ -217,15 +226,18 @@ class DiskBlobs:
 
     def _delete(self, keys: list[CacheKey]) -> int:
         """Deletes held blobs because someone wants them gone: how many there were, or CacheUnavailable."""
-        gone = 0
-        try:
-            for key in keys:
-                if key in self._books:
+        gone = failures = 0
+        for key in keys:
+            if key in self._books:
+                try:
                     self._path(key).unlink(missing_ok=True)
+                except OSError:
+                    failures += 1
+                else:
                     gone += self._books.remove(key)
-        except OSError:
-            self._failures += 1
-            raise CacheUnavailable("a file of the cache cannot be deleted") from None
+        self._failures += failures
+        if failures:
+            raise CacheUnavailable("a file of the cache cannot be deleted")
         return gone
 
     def _take_stock(self) -> None:
