@@ -2,13 +2,27 @@
 
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, ModelOption, ProfileOption, SetOption, require_models, settings_from
+from streamscribe.cli.options import (
+    ConfigOption,
+    FunasrPortOption,
+    HealthPortOption,
+    HostOption,
+    ListeningJsonOption,
+    LogFormatOption,
+    ModelOption,
+    NoAuthOption,
+    PortOption,
+    ProfileOption,
+    SetOption,
+    TenantsOption,
+    require_models,
+    settings_from,
+)
 from streamscribe.cli.output import out
 from streamscribe.cli.serve import leave, tell, tell_json
 
@@ -23,21 +37,15 @@ def mount(app: typer.Typer) -> None:
 
 
 def gateway(
-    host: Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port of HTTP and WebSocket (default 8000; 0 takes a free one).")
-    ] = None,
-    funasr_port: Annotated[
-        int | None, typer.Option(help="Port of FunASR's WebSocket (default 10095; 0 a free one, -1 none).")
-    ] = None,
-    tenants: Annotated[Path | None, typer.Option(help="Tenants file; see `streamscribe keys new`.")] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Serve without keys on any address.")] = False,
-    log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    funasr_port: FunasrPortOption = None,
+    tenants: TenantsOption = None,
+    no_auth: NoAuthOption = False,
+    log_format: LogFormatOption = None,
     config: ConfigOption = None,
     set_: SetOption = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens as one line of JSON, once it is ready.")
-    ] = False,
+    json: ListeningJsonOption = False,
 ) -> None:
     """Serve clients in a cluster: sessions here, recognised by workers that share its Kafka and Redis.
 
@@ -77,15 +85,11 @@ def gateway(
 def worker(
     profile: ProfileOption = None,
     model: ModelOption = None,
-    health_port: Annotated[
-        int | None, typer.Option(help="Port of /readyz, /healthz and /metrics (default 8010; 0 takes a free one).")
-    ] = None,
-    log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
+    health_port: HealthPortOption = None,
+    log_format: LogFormatOption = None,
     config: ConfigOption = None,
     set_: SetOption = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Say where it tells its health as one line of JSON, once it is ready.")
-    ] = False,
+    json: ListeningJsonOption = False,
 ) -> None:
     """Recognise sessions of a cluster: those of the partitions that the group of workers gives to this one.
 

@@ -13,6 +13,7 @@ from streamscribe.cli import (
     bench,
     cache,
     cluster,
+    cluster_up,
     demo,
     doctor,
     keys,
@@ -48,6 +49,7 @@ stream.mount(app)
 demo.mount(app)
 warmup.mount(app)
 doctor.mount(app)
+app.add_typer(cluster_up.app, name="cluster")
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(cache.app, name="cache")

@@ -65,6 +65,20 @@ ModelOption = Annotated[
         "which takes one for short segments and another for long ones.",
     ),
 ]
+HostOption = Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")]
+PortOption = Annotated[int | None, typer.Option(help="Port of HTTP and WebSocket (default 8000; 0 takes a free one).")]
+FunasrPortOption = Annotated[
+    int | None, typer.Option(help="Port of FunASR's WebSocket (default 10095; 0 a free one, -1 none).")
+]
+TenantsOption = Annotated[Path | None, typer.Option(help="Tenants file; see `streamscribe keys new`.")]
+NoAuthOption = Annotated[bool, typer.Option("--no-auth", help="Serve without keys on any address.")]
+LogFormatOption = Annotated[str | None, typer.Option(help="json or console.")]
+HealthPortOption = Annotated[
+    int | None, typer.Option(help="Port of /readyz, /healthz and /metrics (default 8010; 0 takes a free one).")
+]
+ListeningJsonOption = Annotated[
+    bool, typer.Option("--json", help="Say where it listens as one line of JSON, once it is ready.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON value for machines.")]
 LanguageOption = Annotated[
     str | None,

@@ -5,13 +5,26 @@ import sys
 import threading
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamscribe.cli.options import ConfigOption, ModelOption, ProfileOption, SetOption, require_models, settings_from
+from streamscribe.cli.options import (
+    ConfigOption,
+    FunasrPortOption,
+    HostOption,
+    ListeningJsonOption,
+    LogFormatOption,
+    ModelOption,
+    NoAuthOption,
+    PortOption,
+    ProfileOption,
+    SetOption,
+    TenantsOption,
+    require_models,
+    settings_from,
+)
 from streamscribe.cli.output import Exit, out
 
 if TYPE_CHECKING:
@@ -24,26 +37,20 @@ def mount(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port of HTTP and WebSocket (default 8000; 0 takes a free one).")
-    ] = None,
-    funasr_port: Annotated[
-        int | None, typer.Option(help="Port of FunASR's WebSocket (default 10095; 0 a free one, -1 none).")
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    funasr_port: FunasrPortOption = None,
     profile: ProfileOption = None,
     model: ModelOption = None,
-    tenants: Annotated[Path | None, typer.Option(help="Tenants file; see `streamscribe keys new`.")] = None,
+    tenants: TenantsOption = None,
     workers: Annotated[
         int | None, typer.Option(help="Worker processes, each with its own models (default 0: none but this one).")
     ] = None,
-    no_auth: Annotated[bool, typer.Option("--no-auth", help="Serve without keys on any address.")] = False,
-    log_format: Annotated[str | None, typer.Option(help="json or console.")] = None,
+    no_auth: NoAuthOption = False,
+    log_format: LogFormatOption = None,
     config: ConfigOption = None,
     set_: SetOption = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Say where it listens as one line of JSON, once it is ready.")
-    ] = False,
+    json: ListeningJsonOption = False,
 ) -> None:
     """Serve speech recognition: page, native WebSocket, FunASR's WebSocket, OpenAI's REST.
 

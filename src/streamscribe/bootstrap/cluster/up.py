@@ -1,0 +1,269 @@
+"""A small cluster on this machine for trying it: all roles as processes, one address before the gateways."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import Protocol
+
+import httpx
+from pydantic import SecretStr
+
+from streamscribe.bootstrap.cluster import services
+from streamscribe.bootstrap.cluster.front import Front
+from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
+from streamscribe.bootstrap.cluster.services import Service
+from streamscribe.bootstrap.kafka import ensure_topics, need_kafka
+from streamscribe.core.errors import ModelUnavailable
+from streamscribe.gateway.drain import done_before, stop_signals
+from streamscribe.gateway.listener import Address, bound
+from streamscribe.settings import KafkaSettings, Settings, SettingsError
+
+LOOK_EVERY_S = 0.25
+LOOK_TIMEOUT_S = 2.0
+PARTITIONS_EACH = 4
+"""Of the audio, for each worker, where the broker is the cluster's own."""
+OTHERS_LEAVE_S = 30.0
+"""How long roles without clients may take to end."""
+MORE_S = 10.0
+"""What a gateway may take beyond its drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many of each role there are, and the options that each gets: those of the settings, and its models."""
+
+    gateways: int
+    workers: int
+    finalizers: int
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Where a cluster that is ready takes clients, who is in it, and over which brokers."""
+
+    url: str
+    funasr_url: str | None
+    ready_s: float
+    roles: tuple[RoleAddress, ...]
+    brokers: str
+
+
+class Onlooker(Audience, Protocol):
+    """Who is told what happens in a cluster."""
+
+    def ready(self, cluster: ClusterAddress) -> None:
+        """All roles are ready; told once."""
+        ...
+
+
+async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, started_at: float) -> None:
+    """Runs it until SIGTERM or SIGINT; then gateways drain, then the others leave, then what was started for them ends.
+
+    Its ports are `gateway.port` and `gateway.funasr_port`, on loopback. What it is not given (`kafka.brokers`,
+    `store.redis_url`) it starts. SIGHUP goes to all workers. Raises SettingsError for what it cannot be, before it
+    starts anything; ModelUnavailable where a role does not start, or had to be killed in the end; BusUnavailable where
+    what it started for the roles has ended.
+    """
+    _check(settings, plan)
+    gateway = settings.gateway
+    addresses = [Address(services.HOST, gateway.port, "gateway.port")]
+    if gateway.funasr_port >= 0:
+        addresses.append(Address(services.HOST, gateway.funasr_port, "gateway.funasr_port"))
+    with bound(*addresses) as sockets, TemporaryDirectory(prefix="streamscribe-cluster-") as folder:
+        async with stop_signals() as stop, AsyncExitStack() as stack:
+            tasks = await stack.enter_async_context(asyncio.TaskGroup())
+            cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
+            loop, fronts = asyncio.get_running_loop(), []
+            loop.add_signal_handler(signal.SIGHUP, cluster.reload)
+            stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+            if await done_before(stop, cluster.start()):
+                for sock, ports in zip(sockets, (cluster.ports, cluster.funasr_ports), strict=False):
+                    fronts.append(await stack.enter_async_context(Front(sock, ports)))
+                onlooker.ready(cluster.address([front.port for front in fronts], monotonic() - started_at))
+                await stop.wait()
+            for front in fronts:
+                front.close()
+            await cluster.end()
+
+
+class _Cluster:
+    """The processes, in the order in which they start: services, then the roles together."""
+
+    def __init__(
+        self, settings: Settings, plan: Plan, onlooker: Onlooker, folder: Path, tasks: asyncio.TaskGroup
+    ) -> None:
+        self._settings = settings
+        self._plan = plan
+        self._onlooker = onlooker
+        self._folder = folder
+        self._tasks = tasks
+        self._services: list[Service] = []
+        self._gateways: dict[Role, asyncio.Task[int]] = {}
+        self._others: dict[Role, asyncio.Task[int]] = {}
+        self._fit: list[RoleAddress] = []
+        self._looking: asyncio.Task[None] | None = None
+
+    def ports(self) -> list[int]:
+        """Those of gateways that are ready."""
+        return [_port(role.url) for role in self._fit]
+
+    def funasr_ports(self) -> list[int]:
+        """Their second ports."""
+        return [_port(role.funasr_url) for role in self._fit if role.funasr_url]
+
+    def address(self, fronts: Sequence[int], ready_s: float) -> ClusterAddress:
+        """Who is in it."""
+        urls = [f"{scheme}://{services.HOST}:{port}" for scheme, port in zip(("http", "ws"), fronts, strict=False)]
+        roles = tuple(role.address for role in (*self._gateways, *self._others) if role.address is not None)
+        return ClusterAddress(urls[0], urls[1] if len(urls) > 1 else None, ready_s, roles, self._settings.kafka.brokers)
+
+    def reload(self) -> None:
+        """Lets all workers and finalizers read their settings again."""
+        for role in self._others:
+            if role.address is not None:
+                role.signal(signal.SIGHUP)
+
+    async def start(self) -> None:
+        """Returns when all are ready. What fails ends the tasks' group."""
+        plan = self._plan
+        await self._start_services()
+        self._onlooker.step("making the topics")
+        await asyncio.to_thread(ensure_topics, self._settings)
+        self._onlooker.step(f"starting {plan.gateways} gateways, {plan.workers} workers, {plan.finalizers} finalizers")
+        for number in range(plan.workers):
+            self._keep(self._others, f"worker-{number}", *worker_words(self._settings, plan))
+        for number in range(plan.finalizers):
+            self._keep(self._others, f"finalizer-{number}", "finalizer", "--health-port", "0", *plan.options)
+        for number in range(plan.gateways):
+            self._keep(self._gateways, f"gateway-{number}", *gateway_words(self._settings, plan, number))
+        self._looking = self._tasks.create_task(self._look())
+        for role in (*self._gateways, *self._others):
+            await role.ready.wait()
+        while len(self._fit) < plan.gateways:  # noqa: ASYNC110 - nobody tells it
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def end(self) -> None:
+        """Lets all end in order; raises ModelUnavailable where a role did not in time, or not with 0."""
+        gateway = self._settings.gateway
+        if self._gateways:
+            self._onlooker.step("draining the gateways")
+        late = await _ended(self._gateways, gateway.drain_grace_s + gateway.drain_timeout_s + MORE_S)
+        if self._looking is not None:
+            self._looking.cancel()
+        late += await _ended(self._others, OTHERS_LEAVE_S)
+        for service in self._services:
+            service.stop()
+        if late:
+            raise ModelUnavailable(f"did not end in time, or not with 0: {', '.join(late)}")
+
+    async def _start_services(self) -> None:
+        """Those that the settings do not name; then they do."""
+        settings, kafka = self._settings, self._settings.kafka
+        if not kafka.brokers:
+            port = services.free_port()
+            await self._serve("the broker", services.broker_command(port), port)
+            plan, brokers = self._plan, f"{services.HOST}:{port}"
+            own = {
+                "brokers": brokers,
+                "replication": 1,
+                "audio_partitions": PARTITIONS_EACH * plan.workers,
+                "result_partitions": plan.gateways,
+                "finalize_partitions": max(1, plan.finalizers),
+            }
+            kafka = kafka.model_copy(update=own)
+        store = settings.store
+        if store.redis_url is None:
+            port = services.free_port()
+            await self._serve("Redis", services.redis_command(port), port)
+            store = store.model_copy(update={"redis_url": SecretStr(f"redis://{services.HOST}:{port}/0")})
+        self._settings = settings.model_copy(update={"kafka": kafka, "store": store})
+
+    async def _serve(self, name: str, command: Sequence[str], port: int) -> None:
+        self._onlooker.step(f"starting {name}")
+        service = await Service.start(name, command, port, self._folder)
+        self._services.append(service)
+        self._tasks.create_task(service.run())
+        await service.listens()
+
+    def _keep(self, roles: "dict[Role, asyncio.Task[int]]", name: str, *words: str) -> None:
+        redis_url = self._settings.store.redis_url
+        environment = {
+            "REDIS_URL": redis_url.get_secret_value() if redis_url else ""
+        }  # which no list of processes shows
+        flags = kafka_flags(self._settings.kafka)
+        role = Role(name, (*words, *flags), environment, self._onlooker)
+        roles[role] = self._tasks.create_task(role.keep())
+
+    async def _look(self) -> None:
+        """Asks gateways whether they are ready, again and again, as a balancer does."""
+        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S) as http:
+            while True:
+                known = [role.address for role in self._gateways if role.address is not None]
+                fit = await asyncio.gather(*(_is_ready(http, role) for role in known))
+                self._fit = [role for role, ready in zip(known, fit, strict=True) if ready]
+                await asyncio.sleep(LOOK_EVERY_S)
+
+
+def gateway_words(settings: Settings, plan: Plan, number: int) -> list[str]:
+    """What starts a gateway: on ports of its own, reading a partition of results of its own."""
+    funasr = "-1" if settings.gateway.funasr_port < 0 else "0"
+    words = ["gateway", "--host", services.HOST, "--port", "0", "--funasr-port", funasr, *plan.options]
+    return [*words, "--set", f"kafka.gateway_number={number}"]
+
+
+def worker_words(settings: Settings, plan: Plan) -> list[str]:
+    """What starts a worker, with its share of the cores."""
+    threads = settings.model.threads or max(1, (os.cpu_count() or 1) // plan.workers)
+    return ["worker", "--health-port", "0", *plan.options, "--set", f"model.threads={threads}"]
+
+
+def kafka_flags(kafka: KafkaSettings) -> list[str]:
+    """What all must agree on."""
+    names = ("brokers", "replication", "audio_partitions", "result_partitions", "finalize_partitions")
+    return [word for name in names for word in ("--set", f"kafka.{name}={getattr(kafka, name)}")]
+
+
+def _check(settings: Settings, plan: Plan) -> None:
+    need_kafka()
+    if not settings.kafka.brokers:
+        services.broker_command(0)
+    elif plan.gateways > settings.kafka.result_partitions:
+        most = settings.kafka.result_partitions
+        raise SettingsError(f"--gateways {plan.gateways}: kafka.result_partitions is {most}, and each needs its own")
+    if settings.store.redis_url is None:
+        services.redis_command(0)
+
+
+async def _ended(roles: "dict[Role, asyncio.Task[int]]", timeout_s: float) -> list[str]:
+    """Stops roles together; the names of those that did not end in time, or with 0."""
+    if not roles:
+        return []
+    for role in roles:
+        role.stop()
+    await asyncio.wait(roles.values(), timeout=timeout_s)
+    late = []
+    for role, task in roles.items():
+        if not task.done():
+            role.signal(signal.SIGKILL)
+        if await task not in (0, -signal.SIGTERM):  # one that was starting has no handler yet
+            late.append(role.name)
+    return late
+
+
+async def _is_ready(http: httpx.AsyncClient, role: RoleAddress) -> bool:
+    try:
+        return (await http.get(f"{role.url}/readyz")).status_code == HTTPStatus.OK
+    except httpx.HTTPError:
+        return False
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])

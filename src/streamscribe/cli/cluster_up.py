@@ -1,0 +1,152 @@
+"""`streamscribe cluster up`: a small cluster on this machine, for trying it."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streamscribe.cli.options import (
+    ConfigOption,
+    FunasrPortOption,
+    LogFormatOption,
+    ModelOption,
+    PortOption,
+    ProfileOption,
+    SetOption,
+    TenantsOption,
+    require_models,
+    settings_from,
+)
+from streamscribe.cli.output import err, out
+
+if TYPE_CHECKING:
+    from streamscribe.bootstrap.cluster.role import RoleAddress
+    from streamscribe.bootstrap.cluster.up import ClusterAddress
+
+app = typer.Typer(
+    name="cluster",
+    help="A cluster of gateways, workers and finalizers on one machine, for trying it.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.callback()
+def _root() -> None:
+    pass
+
+
+@app.command()
+def up(
+    gateways: Annotated[int, typer.Option(min=1, max=64, help="So many gateways, behind one address.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="So many workers, each with its own models.")] = 2,
+    finalizers: Annotated[int, typer.Option(min=0, max=64, help="So many finalizers.")] = 0,
+    profile: ProfileOption = None,
+    model: ModelOption = None,
+    kafka: Annotated[
+        str | None, typer.Option(help="Kafka's brokers, as host:9092; else a small one of the cluster's own.")
+    ] = None,
+    redis: Annotated[str | None, typer.Option(help="Redis, as redis://host:6379/0; else one of its own.")] = None,
+    port: PortOption = None,
+    funasr_port: FunasrPortOption = None,
+    tenants: TenantsOption = None,
+    log_format: LogFormatOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Lines of JSON: where it listens, then which roles die and come back.")
+    ] = False,
+) -> None:
+    """Start a cluster on this machine, and keep it until Ctrl-C: all its processes, one address before the gateways.
+
+    A Redis and a broker of its own, where it is given none, keep all in memory. A role that dies is started again: kill
+    one under a live session and see that nothing is lost. SIGHUP lets the workers read their settings again.
+
+    Examples:
+
+    ```
+    streamscribe cluster up --profile tiny
+    streamscribe cluster up --gateways 2 --workers 3 --profile fake --port 0
+    streamscribe cluster up --kafka localhost:9092 --redis redis://localhost:6379/0 --set kafka.replication=1
+    ```
+    """
+    from time import monotonic
+
+    started_at = monotonic()
+    settings = settings_from(
+        config,
+        set_,
+        gateway__port=port,
+        gateway__funasr_port=funasr_port,
+        gateway__tenants_file=tenants,
+        kafka__brokers=kafka,
+        store__redis_url=redis,
+        model__profile=profile,
+        model__second_pass=model,
+        observe__log_format=log_format,
+    )
+    require_models(settings)
+    import uvloop
+
+    from streamscribe.bootstrap.cluster.up import Plan, cluster_up
+
+    flags: dict[str, Any] = {"--config": config, "--log-format": log_format}
+    common = [word for name, value in flags.items() if value is not None for word in (name, str(value))]
+    common += [word for one in set_ or () for word in ("--set", one)]
+    common += [] if tenants is None else ["--set", f"gateway.tenants_file={tenants}"]
+    models: dict[str, Any] = {"model.profile": profile, "model.second_pass": model}
+    common += [word for name, value in models.items() if value is not None for word in ("--set", f"{name}={value}")]
+    plan = Plan(gateways, workers, finalizers, tuple(common))
+    uvloop.run(cluster_up(settings, plan, _Lines() if json else _Screen(), started_at=started_at))
+
+
+class _Screen:
+    """Tells people: what happens, and the roles' logs with their names before."""
+
+    def step(self, what: str) -> None:
+        err.print(f"{what} …", style="dim", markup=False)
+
+    def said(self, name: str, line: str) -> None:
+        err.print(f"{name:<12}| {line}", markup=False)
+
+    def role_ready(self, role: "RoleAddress") -> None:
+        err.print(f"{role.name:<12}| ready at {role.url}, process {role.pid}", markup=False)
+
+    def role_ended(self, name: str, exit_code: int, again_in_s: float) -> None:
+        how = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
+        err.print(f"{name:<12}| ended {how}; it starts again in {again_in_s:g} s", style="yellow", markup=False)
+
+    def ready(self, cluster: "ClusterAddress") -> None:
+        out.print(f"The cluster is ready after {cluster.ready_s:.1f} s at [bold]{cluster.url}[/]  (Ctrl-C ends it)")
+        out.print(f"  page            {cluster.url}/")
+        out.print(f"  WebSocket       {cluster.url.replace('http', 'ws', 1)}/ws/asr")
+        out.print(f"  OpenAI's REST   {cluster.url}/v1")
+        if cluster.funasr_url:
+            out.print(f"  FunASR clients  {cluster.funasr_url}")
+        out.print(f"  Kafka           {cluster.brokers}")
+        for role in cluster.roles:
+            out.print(f"  {role.name:<16}{role.url}  process {role.pid}")
+
+
+class _Lines(_Screen):
+    """Tells machines by lines of JSON: the first says that all is ready. Logs and steps are on standard error."""
+
+    def __init__(self) -> None:
+        self._is_ready = False
+
+    def role_ready(self, role: "RoleAddress") -> None:
+        self._tell("role_ready", **asdict(role))
+
+    def role_ended(self, name: str, exit_code: int, again_in_s: float) -> None:
+        self._tell("role_ended", name=name, exit_code=exit_code, again_in_s=again_in_s)
+
+    def ready(self, cluster: "ClusterAddress") -> None:
+        self._is_ready = True
+        self._tell("ready", **asdict(cluster))
+
+    def _tell(self, event: str, **facts: Any) -> None:
+        """What happens before all is ready is not told."""
+        import msgspec
+
+        if self._is_ready:
+            typer.echo(msgspec.json.encode({"event": event, **facts}).decode())

@@ -1,0 +1,177 @@
+"""`streamscribe cluster up`: a cluster by one command, whose roles may die, and which ends in order."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from streamscribe.client.address import websocket_url
+from streamscribe.client.native import NativeClient
+from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage
+from tests.contracts.redis_server import redis_server
+from tests.service.kit import cut, noise_speech
+
+pytestmark = pytest.mark.timeout(150)
+
+PACKET_BYTES = 6400
+SPEECH = [noise_speech(8000 + number) for number in range(3)]
+FLAGS = (
+    "--profile=fake", "--port=0", "--funasr-port=0", "--set=model.fake_cost_ms=20", "--set=limits.max_newcomers=1000",
+    "--set=limits.max_lag_ms=60000", "--set=store.timeout_s=2", "--set=observe.log_level=warning",
+)  # fmt: skip
+
+Told = list[tuple[int, int, str, int, int]]
+
+
+@dataclass
+class Up:
+    """The running command, what it said first, and its standard error."""
+
+    process: "subprocess.Popen[str]"
+    ready: dict[str, Any]
+    errors: Path
+
+    def heard(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        said: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return said
+
+    def roles(self, kind: str) -> list[dict[str, Any]]:
+        return [role for role in self.ready["roles"] if role["name"].startswith(kind)]
+
+
+def start(*flags: str, errors: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "streamscribe.cli", "cluster", "up", "--json", *FLAGS, *flags]
+    with errors.open("w") as file:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=file, text=True)
+
+
+@contextmanager
+def cluster_up(folder: Path, *flags: str) -> Iterator[Up]:
+    errors = folder / "errors"
+    process = start(*flags, errors=errors)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, errors.read_text()[-3000:]
+        yield Up(process, json.loads(line), errors)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def spoken(url: str, pcm: bytes, packet_s: float = 0.1) -> Told:
+    """The finals that a client hears who speaks at twice real time; no error, and a regular end."""
+    async with NativeClient(websocket_url(url)) as client, asyncio.TaskGroup() as tasks:
+
+        async def speak() -> None:
+            for packet in cut(pcm, PACKET_BYTES):
+                await client.send(packet)
+                await asyncio.sleep(packet_s)
+            await client.end()
+
+        tasks.create_task(speak())
+        said = [message async for message in client]
+    assert not [message for message in said if isinstance(message, ErrorMessage)]
+    assert isinstance(said[-1], ClosedMessage)
+    results = [message for message in said if isinstance(message, ResultMessage) and message.is_final]
+    return sorted((r.segment_id, r.pass_, r.text, r.start_ms, r.end_ms) for r in results)
+
+
+async def all_spoken(url: str, packet_s: float = 0.1) -> list[Told]:
+    return await asyncio.gather(*(spoken(url, pcm, packet_s) for pcm in SPEECH))
+
+
+async def shared(up: Up) -> None:
+    """Returns when the workers have shared the partitions: the test broker never ends a join that another crosses."""
+    async with httpx.AsyncClient(timeout=None) as http:
+
+        async def partitions(url: str) -> float:
+            text = (await http.get(f"{url}/metrics")).text
+            return sum(map(float, re.findall(r"^streamscribe_bus_partitions (\S+)$", text, re.MULTILINE)))
+
+        while {await partitions(worker["url"]) for worker in up.roles("worker")} != {4.0}:
+            await asyncio.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_a_cluster_of_one_command_loses_nothing_with_a_worker_starts_it_again_and_ends_in_order(
+    tmp_path: Path,
+) -> None:
+    with cluster_up(tmp_path) as up:
+        assert [role["name"] for role in up.ready["roles"]] == ["gateway-0", "gateway-1", "worker-0", "worker-1"]
+        url = up.ready["url"]
+        await shared(up)
+        alone = await all_spoken(url, packet_s=0.0)
+        assert all(len(told) >= 3 for told in alone)
+        talking = asyncio.create_task(all_spoken(url))
+        await asyncio.sleep(1.0)
+        os.kill(up.roles("worker")[0]["pid"], signal.SIGKILL)
+        ended, again = await asyncio.to_thread(up.heard), await asyncio.to_thread(up.heard)
+        assert (ended["event"], ended["name"], ended["exit_code"]) == ("role_ended", "worker-0", -signal.SIGKILL)
+        assert (again["event"], again["name"]) == ("role_ready", "worker-0")
+        assert await talking == alone
+        up.process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(up.process.wait) == 0, up.errors.read_text()[-3000:]
+        assert not [role for role in up.ready["roles"] if alive(role["pid"])]
+
+
+async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are_fit(tmp_path: Path) -> None:
+    with cluster_up(tmp_path, "--workers=1") as up:
+        url, gateways = up.ready["url"], [role["url"] for role in up.roles("gateway")]
+        await all_spoken(url, packet_s=0.0)
+        async with httpx.AsyncClient(timeout=None) as http:
+            pages = [(await http.get(f"{gateway}/metrics")).text for gateway in gateways]
+        assert all(re.search(r"^funasr_active_sessions", page, re.MULTILINE) for page in pages)
+        os.kill(up.roles("gateway")[0]["pid"], signal.SIGKILL)
+        assert (await asyncio.to_thread(up.heard))["event"] == "role_ended"
+        assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
+        up.process.kill()
+        up.process.wait()
+        while any(alive(role["pid"]) for role in up.ready["roles"][1:]):
+            await asyncio.sleep(0.05)
+
+
+def ended(folder: Path, *flags: str, path: str | None = None) -> tuple[int, str]:
+    environment = os.environ if path is None else {**os.environ, "PATH": path}
+    command = [sys.executable, "-m", "streamscribe.cli", "cluster", "up", *FLAGS, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    return done.returncode, done.stderr
+
+
+def test_what_a_cluster_cannot_be_is_said_before_anything_starts(tmp_path: Path) -> None:
+    code, said = ended(tmp_path, path="/nowhere")
+    assert code == 2
+    assert "redis-server" in said
+    assert "--redis" in said
+    code, said = ended(tmp_path, "--kafka=localhost:1", "--gateways=3", "--set=kafka.result_partitions=2")
+    assert (code, "kafka.result_partitions" in said) == (2, True)
+
+
+def test_a_port_that_is_taken_and_a_broker_that_does_not_answer_are_said(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as redis_url:
+        port = redis_url.rpartition(":")[2].partition("/")[0]
+        code, said = ended(tmp_path, f"--port={port}", f"--redis={redis_url}")
+        assert code == 2
+        assert f"port {port}" in said
+        assert f"--port {int(port) + 1}" in said
+        code, said = ended(tmp_path, "--kafka=localhost:1", f"--redis={redis_url}")
+        assert code == 1
+        assert "no broker" in said
