@@ -66,21 +66,22 @@ async def drain(hub: Hub, gateway: GatewaySettings) -> None:
     _log.info("draining", sessions=len(hub), deadline_s=gateway.drain_timeout_s)
     await asyncio.sleep(gateway.drain_grace_s)
     hub.go_away(gateway.drain_timeout_s)
-    error = going_down()
-    if await _emptied(hub, (1 - FINALS_SHARE) * gateway.drain_timeout_s):
+    deadline = asyncio.get_running_loop().time() + gateway.drain_timeout_s
+    finals_s = FINALS_SHARE * gateway.drain_timeout_s
+    if await _emptied(hub, deadline - finals_s):
         return
     _log.warning("sessions closed at the drain deadline", sessions=len(hub))
-    hub.let_all_go()
-    hub.stop_all(error)
-    if not await _emptied(hub, FINALS_SHARE * gateway.drain_timeout_s):
+    await hub.let_all_go(finals_s / 2)
+    hub.stop_all(going_down())
+    if not await _emptied(hub, deadline):
         _log.warning("sessions closed without their last finals", sessions=len(hub))
-        hub.kill_all(error)
+        hub.kill_all(going_down())
 
 
-async def _emptied(hub: Hub, timeout_s: float) -> bool:
-    """Whether no session is open before the time is over."""
+async def _emptied(hub: Hub, until: float) -> bool:
+    """Whether no session is open before the time has come."""
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout_at(until):
             await hub.wait_empty()
     except TimeoutError:
         return False

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
 from typing import Any
@@ -35,6 +36,9 @@ _log = get_logger(__name__)
 RETRY_JITTER_MS = (500, 5000)
 """Clients of a draining gateway come back spread over this time, not all at once."""
 
+LAST_WORDS_S = 1.0
+"""For the store, and for the bus, of a gateway that ends."""
+
 
 class Hub:
     """The registry of live sessions. A session of another tenant looks like one that does not exist."""
@@ -61,6 +65,7 @@ class Hub:
         self._empty = asyncio.Event()
         self._empty.set()
         self._moving: set[tuple[str, str]] = set()
+        self._leaving = False
         self.files = FilePlaces(limits.max_files)
         """Places of those sessions that are files."""
         self.draining = False
@@ -117,12 +122,11 @@ class Hub:
             identity=identity,
             bus_id=bus_id,
             admitted=options,
-            movable=resumable and self._bus.durability == "log",
+            resumable=resumable,
         )
         self._admit(live)
         _log.info("session opened", **_attributes(live))
         live.open()
-        self._register.opened(live)
         return live
 
     def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
@@ -185,8 +189,11 @@ class Hub:
         live = self._moved_in(tenant, moved)
         self._admit(live)
         _log.info("session taken over", gateways=len(moved.ticket.places), **_attributes(live))
+        if self._leaving:
+            live.let_go(LeaseLost())
+            raise LeaseLost
         live.resume(message, sink)
-        self._register.took_over(live, moved.past)
+        self._register.took_over(live, moved)
         return live
 
     def _moved_in(self, tenant: Tenant, moved: Moved) -> LiveSession:
@@ -209,7 +216,8 @@ class Hub:
             identity=moved.identity,
             bus_id=bus_id,
             admitted=options,
-            movable=True,
+            resumable=True,
+            moved_in=True,
         )
 
     def _admit(self, live: LiveSession) -> None:
@@ -245,10 +253,17 @@ class Hub:
         for live in self.sessions():
             live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
 
-    def let_all_go(self) -> None:
-        """Closes the connections of sessions that can go on at another gateway; the others stay."""
+    async def let_all_go(self, within_s: float) -> None:
+        """Closes the connections of sessions that can go on at another gateway, those too that are on their way here.
+
+        The others stay. For those that nobody could find, so much time is spent on changing that.
+        """
+        self._leaving = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._register.make_findable()
         for live in self.sessions():
-            if live.movable:
+            if live.movable and self._register.can_be_found(live):
                 live.let_go(LeaseLost())
 
     def stop_all(self, error: StreamScribeError) -> None:
@@ -266,11 +281,12 @@ class Hub:
         await self._empty.wait()
 
     async def close(self) -> None:
-        """Ends what is left, and waits for what is still being published."""
+        """Lets go of what can go on elsewhere, ends what is left, and waits for what is still being published."""
         self.draining = True
+        await self.let_all_go(LAST_WORDS_S)
         self.kill_all(going_down())
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=1.0)
+            await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
 
     def check_integrity(self) -> None:
         """Registry, bus index and quota count the same sessions."""
@@ -292,6 +308,10 @@ class Hub:
         self._forget(live)
         self._register.left(live)
         _log.info("session left to another gateway", **_attributes(live))
+
+    def spoke(self, live: LiveSession) -> None:
+        """Writes it into the books that gateways share; with its first record, more."""
+        self._register.spoke(live)
 
     async def began(self, live: LiveSession, opened: SessionOpened) -> None:
         """Writes it into the books that gateways share."""

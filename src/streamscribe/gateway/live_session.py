@@ -31,7 +31,6 @@ from streamscribe.core.session_io import (
     Stopped,
     Tick,
 )
-from streamscribe.core.session_table import Stage
 from streamscribe.ports import GatewayBus, Seat, Tenant
 
 
@@ -58,6 +57,10 @@ class SessionOwner(Protocol):
         """The session is not here any more, and not over; called instead of `released`."""
         ...
 
+    def spoke(self, live: "LiveSession") -> None:
+        """Its client has said its first word."""
+        ...
+
     async def began(self, live: "LiveSession", opened: SessionOpened) -> None:
         """The session's first record is about to be published, as it is on the bus."""
         ...
@@ -81,19 +84,22 @@ class LiveSession:
     __slots__ = (
         "_armed",
         "_armed_at",
+        "_begun",
         "_bus",
         "_loop",
-        "_movable",
         "_owner",
         "_pausing",
         "_publishing",
         "_read_at",
         "_session",
         "_sink",
+        "_spoke",
         "_unpublished",
         "admitted",
         "bus_id",
+        "failure",
         "over",
+        "resumable",
         "resume_token",
         "session_id",
         "tenant",
@@ -111,8 +117,10 @@ class LiveSession:
         identity: SessionIdentity,
         bus_id: SessionId,
         admitted: SessionOptions,
-        movable: bool = False,
+        resumable: bool,
+        moved_in: bool = False,
     ) -> None:
+        """One that has `moved_in` had begun at another gateway."""
         self.tenant = tenant
         self.session_id = identity.session_id
         self.trace_id = identity.trace_id
@@ -121,8 +129,11 @@ class LiveSession:
         """The id on the bus: never one that a client chose, for two tenants may choose the same."""
         self.admitted = admitted
         """The options that it was let in with; a start may have brought others."""
-        self._movable = movable
+        self.resumable = resumable
         self.over = False
+        self.failure: StreamScribeError | None = None
+        """What its last connection was closed with, if it was an error."""
+        self._begun = self._spoke = moved_in
         self._owner = owner
         self._bus = bus
         self._session = session
@@ -142,8 +153,8 @@ class LiveSession:
 
     @property
     def movable(self) -> bool:
-        """Whether it could go on at another gateway now."""
-        return self._movable and self._session.stage is not Stage.CREATED
+        """Whether it could go on at another gateway now: the log has its first record."""
+        return self._begun and self.resumable and self._bus.durability == "log"
 
     def seat(self, gateway: str) -> Seat:
         """How it stands, for the store that all gateways share."""
@@ -166,6 +177,9 @@ class LiveSession:
         """Performs what the message asks for; returns when more may be read (backlog and pacing are back-pressure)."""
         if self.over:
             return
+        if not self._spoke:
+            self._spoke = True
+            self._owner.spoke(self)
         self._perform(self._session.handle(message, self._loop.time()))
         if self._unpublished:
             await self._publish_all()
@@ -187,7 +201,7 @@ class LiveSession:
             superseded = SessionSuperseded()
             self._sink.send(ErrorSent(superseded))
             self._disconnect(superseded)
-        self._sink = sink
+        self._sink, self.failure = sink, None
         self._handle(ConnectionResumed(message.last_version, message.last_acked_sequence))
 
     def delivered(self) -> None:
@@ -258,6 +272,7 @@ class LiveSession:
         sink, self._sink = self._sink, None
         if sink is None:
             return
+        self.failure = error
         if error is not None:
             self._owner.failed(self, error)
         sink.close(error)
@@ -289,6 +304,7 @@ class LiveSession:
                     if isinstance(sent, SessionOpened):
                         await self._owner.began(self, sent)
                     await self._bus.publish(sent)
+                    self._begun = True
                 except StreamScribeError as error:
                     self.kill(error)
                 if self.over:

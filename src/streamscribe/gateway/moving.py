@@ -21,6 +21,9 @@ from streamscribe.ports import MovingBus, SessionStore, Tenant, Ticket
 MAX_MOVES = 16
 """Of one session: its ticket names all the gateways that it has had."""
 
+AGAIN_S = 0.1
+"""Between two tries at a store that is away, by a gateway that is about to end."""
+
 _NO_DIGEST = bytes(32)
 
 
@@ -40,20 +43,21 @@ class Mover:
         self._bus = bus
         self._gateway = gateway
         self._retry_every_s = retry_every_s
-        self._late: dict[SessionId, Ticket] = {}
+        self._tickets: dict[SessionId, Ticket] = {}
+        self._late: set[SessionId] = set()
 
-    def opened(self, live: LiveSession) -> None:
+    def spoke(self, live: LiveSession) -> None:
         """Takes a seat, soon."""
-        self._seats.opened(live)
+        self._seats.spoke(live)
 
     def over(self, live: LiveSession) -> None:
         """Frees the seat, soon; the ticket goes with it."""
-        self._late.pop(live.bus_id, None)
+        self._forget(live)
         self._seats.over(live)
 
     def left(self, live: LiveSession) -> None:
         """Keeps the seat no longer, which is the next gateway's now."""
-        self._late.pop(live.bus_id, None)
+        self._forget(live)
         self._seats.left(live)
         self._bus.let_go(live.bus_id)
 
@@ -61,22 +65,43 @@ class Mover:
         """Hands a ticket in; `opened` is about to be published."""
         digest = _digest(live.resume_token)
         ticket = Ticket(live.bus_id, live.session_id, self._gateway, digest, opened, (self._bus.here(0),))
-        try:
-            await self._store.hand_in(ticket)
-        except StoreUnavailable:
-            if not live.over:
-                self._late[live.bus_id] = ticket
+        self._tickets[live.bus_id] = ticket
+        self._late.add(live.bus_id)
+        with suppress(StoreUnavailable):
+            await self._hand_in(live.bus_id)
 
     async def run(self) -> NoReturn:
         """Hands in the tickets that are late, until cancelled."""
         while True:
             await asyncio.sleep(self._retry_every_s)
-            for session_id, ticket in list(self._late.items()):
-                try:
-                    await self._store.hand_in(ticket)
-                except StoreUnavailable:
-                    break
-                self._late.pop(session_id, None)
+            with suppress(StoreUnavailable):
+                await self._hand_in_late()
+
+    def can_be_found(self, live: LiveSession) -> bool:
+        """Whether its ticket is in the store."""
+        return live.bus_id in self._tickets and live.bus_id not in self._late
+
+    async def make_findable(self) -> None:
+        """Hands in the tickets that are late, however often it has to try."""
+        while self._late:
+            try:
+                await self._hand_in_late()
+            except StoreUnavailable:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _hand_in_late(self) -> None:
+        for session_id in list(self._late):
+            await self._hand_in(session_id)
+
+    async def _hand_in(self, session_id: SessionId) -> None:
+        ticket = self._tickets.get(session_id)
+        if ticket is not None:
+            await self._store.hand_in(ticket)
+        self._late.discard(session_id)
+
+    def _forget(self, live: LiveSession) -> None:
+        self._tickets.pop(live.bus_id, None)
+        self._late.discard(live.bus_id)
 
     async def has_moved(self, live: LiveSession) -> bool:
         """Whether another gateway has the session by now; while the store is away, that is not to be known."""
@@ -113,10 +138,11 @@ class Mover:
             past.uplink.next_sequence = max(past.uplink.next_sequence or 0, message.last_acked_sequence + 1)
         return Moved(identity, ticket, past)
 
-    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+    def took_over(self, live: LiveSession, moved: Moved) -> None:
         """The session is here: keeps its seat, and hears its worker."""
+        self._tickets[live.bus_id] = moved.ticket
         self._seats.took_over(live)
-        self._bus.go_on(live.bus_id, past)
+        self._bus.go_on(live.bus_id, moved.past)
 
     async def _proved(self, tenant: Tenant, message: Resume) -> Ticket:
         ticket = None

@@ -29,8 +29,8 @@ Admit = Callable[[Ticket], None]
 class Register(Protocol):
     """Who keeps sessions in books that gateways share. What is not a coroutine must not block."""
 
-    def opened(self, live: LiveSession) -> None:
-        """A session was let in here."""
+    def spoke(self, live: LiveSession) -> None:
+        """A session that was let in here is in earnest: its client has said its first word."""
         ...
 
     def over(self, live: LiveSession) -> None:
@@ -45,6 +45,14 @@ class Register(Protocol):
         """Its first record is about to be published."""
         ...
 
+    def can_be_found(self, live: LiveSession) -> bool:
+        """Whether another gateway could go on with it."""
+        ...
+
+    async def make_findable(self) -> None:
+        """Tries to make it so for all sessions; returns when it is, and may take for ever."""
+        ...
+
     async def has_moved(self, live: LiveSession) -> bool:
         """Whether another gateway has it by now, as far as that can be known."""
         ...
@@ -56,7 +64,7 @@ class Register(Protocol):
         """
         ...
 
-    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+    def took_over(self, live: LiveSession, moved: Moved) -> None:
         """It is here, and has told its client what that had missed."""
         ...
 
@@ -64,7 +72,7 @@ class Register(Protocol):
 class NoRegister:
     """For a gateway that is alone."""
 
-    def opened(self, live: LiveSession) -> None:
+    def spoke(self, live: LiveSession) -> None:
         """Kept nowhere else."""
 
     def over(self, live: LiveSession) -> None:
@@ -76,6 +84,13 @@ class NoRegister:
     async def began(self, live: LiveSession, opened: SessionOpened) -> None:
         """Kept nowhere else."""
 
+    def can_be_found(self, live: LiveSession) -> bool:
+        """There is no other."""
+        return False
+
+    async def make_findable(self) -> None:
+        """There is no other."""
+
     async def has_moved(self, live: LiveSession) -> bool:
         """There is no other."""
         return False
@@ -84,5 +99,5 @@ class NoRegister:
         """There is no other."""
         raise SessionNotFound
 
-    def took_over(self, live: LiveSession, past: SessionPast) -> None:
+    def took_over(self, live: LiveSession, moved: Moved) -> None:
         """There is no other."""

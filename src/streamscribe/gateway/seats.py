@@ -29,15 +29,15 @@ class SeatKeeper:
         self._sessions: dict[str, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def opened(self, live: LiveSession) -> None:
-        """Takes a seat, soon."""
+    def spoke(self, live: LiveSession) -> None:
+        """Takes a seat, soon: not before its client has spoken, for who resumes another session needs none."""
         self._sessions[live.bus_id] = live
         self._spawn(self._enter(live))
 
     def over(self, live: LiveSession) -> None:
         """Frees the seat, soon."""
-        self._sessions.pop(live.bus_id, None)
-        self._spawn(self._leave(live.seat(self._gateway)))
+        if self._sessions.pop(live.bus_id, None) is not None:
+            self._spawn(self._leave(live.seat(self._gateway)))
 
     def left(self, live: LiveSession) -> None:
         """Keeps the seat no longer; it is another gateway's."""

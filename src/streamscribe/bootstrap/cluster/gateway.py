@@ -78,15 +78,16 @@ class ClusterDoor:
 
 
 @asynccontextmanager
-async def cluster_gateway(settings: Settings) -> AsyncIterator[ClusterGateway]:
-    """A running gateway. Raises SettingsError for what is not set, BusUnavailable and StoreUnavailable at the start.
+async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncIterator[ClusterGateway]:
+    """A running gateway, of a `name` that no other has. Raises SettingsError for what is not set, BusUnavailable and
+    StoreUnavailable at the start.
 
     Ends with BusUnavailable when results cannot be read any more: only a new start helps.
     """
     need_kafka()
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 
-    name = gateway_name()
+    name = name or gateway_name()
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         store = open_shared_sessions(settings.store)

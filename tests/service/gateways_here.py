@@ -1,0 +1,109 @@
+"""Gateways of a real cluster in the test's own process: their clients are sinks, and a test can break what it likes."""
+
+import asyncio
+import itertools
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import redis
+
+from streamscribe.bootstrap.cluster.gateway import ClusterGateway, cluster_gateway
+from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.ids import TenantId
+from streamscribe.core.messages import Ack, Audio, Connected, ErrorSent, Resume, Resumed, ServerMessage
+from streamscribe.core.options import SessionOptions
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.ports import Tenant
+from streamscribe.settings import load
+from tests.service.cluster_kit import SETTINGS, Cluster
+
+TENANT = Tenant(TenantId("acme"), max_sessions=100)
+_numbers = itertools.count()
+
+
+@asynccontextmanager
+async def gateway_here(running: Cluster, **more: str) -> AsyncIterator[ClusterGateway]:
+    """One gateway more, of another partition of results than the last ones."""
+    settings = SETTINGS | {"kafka.brokers": running.broker.address, "store.redis_url": running.redis_url}
+    number = next(_numbers)
+    own = {"kafka.gateway_number": str(number % int((settings | running.more)["kafka.result_partitions"]))}
+    wished = {name.replace("__", "."): value for name, value in more.items()}
+    loaded = load(None, settings | running.more | own | wished)
+    async with cluster_gateway(loaded, f"here-{number}") as parts:
+        yield parts
+
+
+@dataclass
+class Client:
+    """A client of whichever gateway it is at; it keeps what it hears."""
+
+    tenant: Tenant = TENANT
+    heard: list[ServerMessage] = field(default_factory=list)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    error: StreamScribeError | None = None
+    live: LiveSession | None = None
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _next: int = 0
+
+    def send(self, message: ServerMessage) -> None:
+        self.heard.append(message)
+        self._news.set()
+
+    def close(self, error: StreamScribeError | None) -> None:
+        self.error = error
+        self.closed.set()
+
+    def open(self, gateway: ClusterGateway) -> None:
+        self.live = gateway.hub.open(self.tenant, SessionOptions(sequenced=True), self, resumable=True)
+
+    async def speak(self, data: bytes) -> None:
+        assert self.live is not None
+        await self.live.receive(Audio(data, self._next))
+        self._next += 1
+
+    async def acked(self) -> None:
+        """Returns when all that was said is in the log."""
+        while not any(isinstance(message, Ack) and message.sequence == self._next - 1 for message in self.heard):
+            self._news.clear()
+            await self._news.wait()
+
+    def resume(self) -> Resume:
+        first = next(message for message in self.heard if isinstance(message, Connected))
+        acks = [message.sequence for message in self.heard if isinstance(message, Ack)]
+        return Resume(first.session_id, first.resume_token, 0, acks[-1] if acks else None)
+
+    async def come_to(self, gateway: ClusterGateway) -> None:
+        """Resumes there; raises what the gateway says."""
+        self.closed.clear()
+        self.error = None
+        self.live = await gateway.hub.resume_anywhere(self.tenant, self.resume(), self)
+        told = [message for message in self.heard if isinstance(message, Resumed)]
+        assert told[-1].next_sequence == self._next
+
+    def errors(self) -> list[str]:
+        return [message.error.code for message in self.heard if isinstance(message, ErrorSent)]
+
+
+async def spoken(gateway: ClusterGateway, tenant: Tenant = TENANT) -> Client:
+    """A client whose first words are acknowledged."""
+    client = Client(tenant)
+    client.open(gateway)
+    await client.speak(bytes(6400))
+    await client.acked()
+    return client
+
+
+@contextmanager
+def frozen_redis(url: str) -> Iterator[None]:
+    """A Redis that answers nobody."""
+    with redis.Redis.from_url(url) as client:
+        info: Any = client.info("server")
+    os.kill(info["process_id"], signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(info["process_id"], signal.SIGCONT)
