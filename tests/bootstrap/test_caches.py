@@ -200,9 +200,19 @@ def test_a_server_that_was_killed_keeps_nobody_out_of_its_folder(tmp_path: Path)
     open_caches(settings).levels.close()
 
 
-def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://user:hunter2@host",
+        "redis://user:hunter2@host:99999/0",
+        "redis://user:hunter2@host/0?nonsense=1",
+        "redis://user:hunter2@host/0?decode_responses=yes",
+        "redis://user:hunter2@no..host/0",
+    ],
+)
+def test_a_redis_address_that_is_none_is_told_without_its_password(tmp_path: Path, address: str) -> None:
     with pytest.raises(SettingsError, match=r"^setting cache\.redis_url: ") as caught:
-        open_caches(settings_of(tmp_path, transcripts=True, redis_url="http://user:hunter2@host"))
+        open_caches(settings_of(tmp_path, transcripts=True, redis_url=address))
     assert "hunter2" not in str(caught.value)
 
 

@@ -44,9 +44,7 @@ class RedisBlobs:
     ) -> None:
         """`clock` tells when blobs end, which servers agree on; `monotonic` when a server is asked again, which a clock
         that is set must not decide."""
-        self._redis: Any = redis.Redis.from_url(
-            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
-        )
+        self._redis = _client(url, timeout_s)
         self._seal = seal
         self._prefix = prefix
         self._hold_off_s = hold_off_s
@@ -171,3 +169,19 @@ class RedisBlobs:
         except redis.RedisError:
             self._count(failures=1)
             raise CacheUnavailable("Redis refused what the cache asked") from None
+
+
+def _client(url: str, timeout_s: float) -> Any:
+    """One that has not connected yet; raises ValueError for an address by which none could."""
+    client = redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+    )
+    named = client.connection_pool.connection_kwargs
+    str(named.get("host", "")).encode("idna")  # as connecting will, which raises it in the middle of work
+    try:
+        client.connection_pool.make_connection()
+    except TypeError as error:  # the address names an option that there is not
+        raise ValueError(str(error)) from None
+    if named.get("decode_responses"):
+        raise ValueError("blobs are no text: decode_responses must be off")
+    return client
