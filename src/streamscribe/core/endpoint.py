@@ -134,6 +134,10 @@ class Endpointer:
         self._last_end = begin.last_end
         self._last_audio_end = begin.last_audio_end
 
+    def follow(self, rules: EndpointRules) -> None:
+        """Cuts by other rules from now on; a segment that is open is no longer than they allow, and ends by them."""
+        self._rules = rules
+
     @property
     def open_segment(self) -> SegmentOpened | None:
         """The segment that is open now."""

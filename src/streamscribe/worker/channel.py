@@ -8,7 +8,14 @@ from streamscribe.core.endpoint import Between, Endpointer, EndpointRules
 from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened, SpeechStarted, SpeechStopped
-from streamscribe.models.ports import FRAME_SHIFT_SAMPLES, Samples, VadOptions, VadRequest, VoiceEvent
+from streamscribe.models.ports import (
+    FRAME_SHIFT_SAMPLES,
+    Samples,
+    SegmentRecognizer,
+    VadOptions,
+    VadRequest,
+    VoiceEvent,
+)
 from streamscribe.worker.segment import Emit, Segment, StreamTools, audio_priority, seconds, share_of
 from streamscribe.worker.track import AudioTrack
 
@@ -24,7 +31,9 @@ class Channel:
         self, index: int, opened: SessionOpened, tools: StreamTools, emit: Emit, point: ChannelPoint, start: int
     ) -> None:
         self.index = index
-        self.rules = endpoint_rules(opened.options, tools)
+        self._options = opened.options
+        self._tools = tools
+        self.rules = endpoint_rules(opened.options, tools, tools.models.recognition.current.recognizer)
         self.track = AudioTrack(tools.models.vad.block_samples, start)
         begin = Between(point.heard, point.voice_start, point.last_end, point.last_audio_end)
         self.endpointer = Endpointer(self.rules, self.track.quietest, begin)
@@ -65,6 +74,11 @@ class Channel:
         lookback = self.rules.lookback + self.rules.preroll
         return max(lookback, self._vad.memory_samples, self.rules.cut_search + self._vad.block_samples)
 
+    def cut_for(self, recognizer: SegmentRecognizer) -> None:
+        """The segment that has just begun is for this one: after a swap it may need another tail than those before."""
+        self.rules = endpoint_rules(self._options, self._tools, recognizer)
+        self.endpointer.follow(self.rules)
+
     async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
         """What the block tells of the voice; the track has it then."""
         heard = await self._replica.submit(
@@ -95,13 +109,13 @@ class Channel:
         self.track.forget_before(self.endpointer.oldest_needed)
 
 
-def endpoint_rules(options: SessionOptions, tools: StreamTools) -> EndpointRules:
-    """A session's rules for cutting: its wishes, else the server's; no segment is longer than the model takes.
+def endpoint_rules(options: SessionOptions, tools: StreamTools, recognizer: SegmentRecognizer) -> EndpointRules:
+    """A session's rules for cutting: its wishes, else the server's; no segment is longer than the recogniser takes.
 
-    A segment is given so much of what follows it as the model was measured to need. All lie on the grid of frames, and
+    A segment is given so much of what follows it as that was measured to need. All lie on the grid of frames, and
     so do segments, whose frames are those of the session then.
     """
-    settings, wished, recognizer = tools.settings, options.endpoint, tools.models.recognition.current.recognizer
+    settings, wished = tools.settings, options.endpoint
     preroll, tail = _on_grid(settings.preroll_ms), _on_grid(recognizer.tail_padding_ms)
     longest = recognizer.max_samples - preroll - tail
     max_segment = min(to_samples(wished.max_segment_ms or settings.max_segment_ms), longest)

@@ -170,6 +170,8 @@ class Stream:
         trail = self._recovery.trails[channel.index]
         segment_id = self._teller.transcript.open_segment(channel.index, to_ms(opened.start), trail.next_id)
         trail.open(segment_id)
+        models = self._models.lease(self._leases)
+        channel.cut_for(models.recognition.recognizer)
         segment = Segment(
             id=segment_id,
             origin=Origin(self._session_id, segment_id, self._trace_id),
@@ -181,7 +183,7 @@ class Stream:
             audio_start=opened.audio_start,
             safe=opened.start + channel.rules.max_segment - channel.rules.cut_search,
             hotwords=self._hotwords,
-            models=self._models.lease(self._leases),
+            models=models,
             voice_began_s=self._when(channel, opened.start),
         )
         for one in self._passes:
