@@ -16,7 +16,7 @@ from pydantic_settings import SettingsError as SettingsSourceError
 
 from streamscribe.core.nearest import did_you_mean
 from streamscribe.settings.base import SettingsError
-from streamscribe.settings.keeping import CacheSettings, KafkaSettings, StoreSettings
+from streamscribe.settings.keeping import CacheSettings, FinalizerSettings, KafkaSettings, StoreSettings
 from streamscribe.settings.serving import (
     GatewaySettings,
     LimitSettings,
@@ -27,6 +27,7 @@ from streamscribe.settings.serving import (
 
 __all__ = [
     "CacheSettings",
+    "FinalizerSettings",
     "GatewaySettings",
     "KafkaSettings",
     "LimitSettings",
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     cache: CacheSettings = CacheSettings()
     store: StoreSettings = StoreSettings()
     kafka: KafkaSettings = KafkaSettings()
+    finalizer: FinalizerSettings = FinalizerSettings()
     observe: ObserveSettings = ObserveSettings()
 
     @classmethod

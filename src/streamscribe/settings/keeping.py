@@ -110,10 +110,30 @@ class KafkaSettings(Section):
     delivery_timeout_s: float = bounded(
         60, 1, 3600, "A record that no broker took for so long fails its session; until then, acks wait."
     )
-    audio_partitions: int = bounded(64, 1, 10_000, "Partitions of `audio-chunks`: at least as many as workers.")
+    audio_partitions: int = bounded(
+        64, 1, 10_000, "Partitions of `audio-chunks` and `final-results`: at least as many as workers."
+    )
     result_partitions: int = bounded(64, 1, 10_000, "Partitions of `asr-results`: at least as many as gateways.")
     finalize_partitions: int = bounded(
         64, 1, 10_000, "Partitions of `offline-finalize`: at least as many as finalizers."
     )
     replication: int = bounded(3, 1, 10, "On how many brokers each topic lies.")
     retention_s: float = bounded(3600, 60, 30 * 24 * 3600, "How long the log keeps audio and results.")
+
+
+class FinalizerSettings(Section):
+    """Recognition of whole segments in processes of its own, in a cluster."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether workers leave whole segments to `streamscribe finalizer`s, and load no model for them.",
+    )
+    timeout_s: float = bounded(
+        45, 1, 3600, "A segment of a live session that no finalizer answers for so long fails its session."
+    )
+    file_timeout_s: float = bounded(600, 1, 3600, "The same of a file, whose segments all live ones pass.")
+    drain_timeout_s: float = bounded(20, 0, 600, "After SIGTERM a finalizer answers for so long what it has read.")
+    health_host: str = Field(
+        default="127.0.0.1", description="Where `streamscribe finalizer` tells how it is; `/metrics` as a worker's."
+    )
+    health_port: int = bounded(8020, 0, 65535, "The port of that: `/readyz`, `/healthz`, `/metrics`; 0 a free one.")
