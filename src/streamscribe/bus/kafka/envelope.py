@@ -81,6 +81,11 @@ def read_moved(headers: _Read) -> int | None:
     return _number(found, "generation") if found.get("kind") == b"moved" else None
 
 
+def final_headers(trace_id: str) -> Headers:
+    """The headers of a request for a final, and of its answer; all else is in the value."""
+    return [("v", VERSION), ("trace", trace_id.encode())]
+
+
 SETTLED_HEADERS: Headers = [("v", VERSION), ("kind", b"settled")]
 
 

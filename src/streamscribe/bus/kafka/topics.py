@@ -10,9 +10,12 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from streamscribe.bus.kafka import config
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.settings import KafkaSettings, SettingsError
+from streamscribe.wire.final_requests import MAX_REQUEST_BYTES
 
 AUDIO_GROUP = "audio-chunks-group"
 RESULTS_GROUP = "asr-results-group"
+FINALIZE_GROUP = "offline-finalize-group"
+FINAL_RESULTS_GROUP = "final-results-group"
 
 PATIENCE_S = 5.0
 """For each answer of a cluster."""
@@ -25,12 +28,13 @@ class Topics:
     audio: str
     results: str
     finalize: str
+    finals: str
     dead_letter: str
 
     @classmethod
     def of(cls, kafka: KafkaSettings) -> "Topics":
         """The names with the settings' prefix."""
-        names = ("audio-chunks", "asr-results", "offline-finalize", "dead-letter")
+        names = ("audio-chunks", "asr-results", "offline-finalize", "final-results", "dead-letter")
         return cls(*(f"{kafka.topic_prefix}{name}" for name in names))
 
 
@@ -48,6 +52,8 @@ class TopicState:
 class _Wanted:
     topic: str
     partitions: int
+    min_message_bytes: int = 0
+    """That it takes, whatever clients may send."""
 
 
 def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
@@ -65,16 +71,22 @@ def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
             f"setting kafka.replication: {kafka.replication} replicas need as many brokers, and the cluster has "
             f"{len(found.brokers)}; add brokers, or type: --set kafka.replication={len(found.brokers)}"
         )
-    properties = {
-        "retention.ms": str(int(kafka.retention_s * 1000)),
-        "max.message.bytes": str(max_message_bytes + config.ENVELOPE_BYTES),
-        "min.insync.replicas": str(max(1, kafka.replication - 1)),
-    }
+
+    def properties(topic: _Wanted) -> dict[str, str]:
+        return {
+            "retention.ms": str(int(kafka.retention_s * 1000)),
+            "max.message.bytes": str(max(max_message_bytes, topic.min_message_bytes) + config.ENVELOPE_BYTES),
+            "min.insync.replicas": str(max(1, kafka.replication - 1)),
+        }
+
     made = (
         admin.create_topics(
             [
                 NewTopic(
-                    one.topic, num_partitions=one.partitions, replication_factor=kafka.replication, config=properties
+                    one.topic,
+                    num_partitions=one.partitions,
+                    replication_factor=kafka.replication,
+                    config=properties(one),
                 )
                 for one in missing
             ],
@@ -127,7 +139,8 @@ def _wanted(kafka: KafkaSettings) -> list[_Wanted]:
     return [
         _Wanted(topics.audio, kafka.audio_partitions),
         _Wanted(topics.results, kafka.result_partitions),
-        _Wanted(topics.finalize, kafka.finalize_partitions),
+        _Wanted(topics.finalize, kafka.finalize_partitions, MAX_REQUEST_BYTES),
+        _Wanted(topics.finals, kafka.audio_partitions),
         _Wanted(topics.dead_letter, 1),
     ]
 

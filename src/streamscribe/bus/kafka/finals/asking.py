@@ -1,0 +1,247 @@
+"""A worker's recogniser that is elsewhere: it asks the finalizers, by the log."""
+
+import asyncio
+import os
+import secrets
+import socket
+import zlib
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+
+from confluent_kafka import Message
+
+from streamscribe.bus.kafka import config, topics
+from streamscribe.bus.kafka.assigned import at_end
+from streamscribe.bus.kafka.dead_letter import DeadLetters
+from streamscribe.bus.kafka.envelope import final_headers
+from streamscribe.bus.kafka.finals.codec import hypothesis_of, question
+from streamscribe.bus.kafka.reader import Reader
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.bus.kafka.topics import Topics
+from streamscribe.core.batching import BatchPolicy, Priority
+from streamscribe.core.errors import BadRequest, BusUnavailable, ModelUnavailable, Overloaded, StreamScribeError
+from streamscribe.core.fair_share import NOBODYS, Share
+from streamscribe.core.gate import Gate
+from streamscribe.core.integrity import ensure
+from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.room import Room
+from streamscribe.settings import KafkaSettings
+from streamscribe.wire.final_requests import (
+    MAX_REQUEST_BYTES,
+    FinalAnswer,
+    FinalRequest,
+    decode_answer,
+    encode_request,
+)
+
+RETRY_S = 5.0
+"""When a client may come back where no finalizer answers."""
+
+Future = asyncio.Future[Hypothesis]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How many seconds a segment waits for its answer: a live session's, and a file's, which all others pass."""
+
+    live_s: float
+    file_s: float
+
+    def of(self, priority: Priority) -> float:
+        """Of one request."""
+        return self.live_s if priority < Priority.BULK else self.file_s
+
+
+class Finalizers:
+    """`models.stage.Stage` of whole segments, and its only part: requests go into the log, answers come out of it.
+
+    A request is answered once: what comes again, or for another worker, is dropped. Answers come to a partition of
+    `final-results` that this worker reads, so that they never wait behind the audio of sessions that wait for them.
+    One that nobody answers in time fails with ModelUnavailable, one that the log does not take with BusUnavailable.
+    Drafts are refused: they would be late. For one event loop.
+    """
+
+    name = "finalizers"
+    warmup_s = 0.0
+
+    def __init__(self, kafka: KafkaSettings, policy: BatchPolicy, patience: Patience) -> None:
+        """`policy` bounds what is asked at a time: `max_inflight` requests, `max_waiting_s` of audio.
+
+        Call `connect` before anything else.
+        """
+        self.policy = policy
+        self.population = 0
+        self._kafka = kafka
+        self._patience = patience
+        self._topics = Topics.of(kafka)
+        self.asker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+        """What this worker is called in its requests: no other has the name."""
+        self._reply_to = zlib.crc32(self.asker.encode()) % kafka.audio_partitions
+        self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
+        self._room = Room()
+        self._asked: dict[int, Future] = {}
+        self._next = 0
+        self._sender: Sender
+        self._reader: Reader
+        self._dead_letters: DeadLetters
+        self._closed = False
+        self.answered = 0
+        self.timed_out = 0
+        self.dropped = 0
+        """Answers that came again, or too late."""
+
+    async def connect(self) -> None:
+        """Raises BusUnavailable where no broker answers, SettingsError where the topics are not as set."""
+        await asyncio.to_thread(topics.check, self._kafka)
+        self._sender = Sender(config.producer(self._kafka, MAX_REQUEST_BYTES, patient=False))
+        self._dead_letters = DeadLetters(self._sender, self._topics.dead_letter)
+        consumer, _ = await asyncio.to_thread(
+            at_end, self._kafka, topics.FINAL_RESULTS_GROUP, self._topics.finals, self._reply_to, MAX_REQUEST_BYTES
+        )
+        self._reader = Reader(consumer, self._take)
+        self._reader.start()
+
+    async def disconnect(self) -> None:
+        """Fails what was not answered."""
+        self._closed = True
+        self._fail_all(ModelUnavailable("the worker is shutting down"))
+        await self._reader.stop()
+        await self._sender.close()
+
+    async def failed(self) -> BusUnavailable:
+        """Returns when answers cannot be read any more: only a new start helps."""
+        return await asyncio.shield(self._reader.failed)
+
+    async def submit(
+        self,
+        request: SegmentRequest,
+        *,
+        priority: Priority,
+        audio_s: float,
+        group: Hashable = None,
+        exclusive: Hashable = None,
+        share: Share = NOBODYS,
+        patient: bool = False,
+    ) -> Hypothesis:
+        """What a finalizer heard; see the class and `Stage.submit`. Raises what the request itself is to blame for."""
+        if request.draft:
+            raise Overloaded("finalizers hear whole segments only", retry_after_s=RETRY_S)
+        enter = partial(self._enter, priority, audio_s)
+        if patient:
+            await self._room.enter(priority, enter, share.tenant)
+        else:
+            enter()
+        try:
+            return await self._ask(request, priority, share)
+        finally:
+            self._gate.leave(audio_s)
+            self._room.freed()
+
+    def _enter(self, priority: Priority, audio_s: float) -> None:
+        if overloaded := self._gate.enter(priority, audio_s):
+            raise overloaded
+
+    async def _ask(self, request: SegmentRequest, priority: Priority, share: Share) -> Hypothesis:
+        number, self._next = self._next, self._next + 1
+        asked, value = await asyncio.to_thread(self._encoded, request, priority, share, number)
+        if self._closed:
+            raise ModelUnavailable("the worker is shutting down")
+        answer: Future = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        headers = final_headers(asked.trace_id)
+        try:
+            self._sender.send(
+                self._topics.finalize, value, headers, partial(_unless_taken, answer), key=asked.session_id
+            )
+            async with asyncio.timeout(self._patience.of(priority)):
+                return await answer
+        except TimeoutError:
+            self.timed_out += 1
+            raise ModelUnavailable("no finalizer has answered in time", retry_after_s=RETRY_S) from None
+        finally:
+            del self._asked[number]
+
+    def _encoded(
+        self, request: SegmentRequest, priority: Priority, share: Share, number: int
+    ) -> tuple[FinalRequest, bytes]:
+        asked = question(
+            request,
+            priority=priority,
+            share=share,
+            asked_by=self.asker,
+            number=number,
+            reply_to=self._reply_to,
+            patience_ms=round(1000 * self._patience.of(priority)),
+        )
+        return asked, encode_request(asked)
+
+    def _take(self, batch: list[Message]) -> None:
+        for message in batch:
+            try:
+                answer = decode_answer(message.value() or b"")
+            except BadRequest as error:
+                self._dead_letters.bury(message, error)
+            else:
+                if answer.asked_by == self.asker:
+                    self._settle(answer)
+
+    def _settle(self, answer: FinalAnswer) -> None:
+        waiting = self._asked.get(answer.number)
+        if waiting is None or waiting.done():
+            self.dropped += 1
+        elif answer.heard is not None:
+            self.answered += 1
+            waiting.set_result(hypothesis_of(answer.heard))
+        elif answer.error is not None:
+            self.answered += 1
+            waiting.set_exception(answer.error)
+
+    def _fail_all(self, error: StreamScribeError) -> None:
+        for waiting in self._asked.values():
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    # as a part of a worker's models
+
+    @property
+    def parts(self) -> "tuple[Finalizers, ...]":
+        """Itself."""
+        return (self,)
+
+    @property
+    def ready(self) -> bool:
+        """Whether answers are read. Whether a finalizer is there to give them, nobody knows before one does."""
+        return not self._reader.failed.done()
+
+    @property
+    def inflight(self) -> int:
+        """Requests that are not answered."""
+        return self._gate.requests
+
+    def start(self) -> None:
+        """There is nothing to warm."""
+
+    def wait_ready(self) -> None:
+        """At once: it is connected before it is anybody's part."""
+
+    def outage(self) -> ModelUnavailable | None:
+        """None: what is asked waits for a finalizer to come."""
+        return None
+
+    def fail_if_stalled(self) -> None:
+        """Each request has its own time-out."""
+
+    def close(self) -> None:
+        """Is `disconnect`'s."""
+
+    def check_integrity(self) -> None:
+        """Whoever waits for an answer is inside."""
+        self._gate.check_integrity()
+        ensure(len(self._asked) <= self._gate.requests, "asked <= inside")
+
+
+def _unless_taken(answer: Future, error: StreamScribeError | None) -> None:
+    """A request that is not in the log gets no answer."""
+    if error is not None and not answer.done():
+        answer.set_exception(error)

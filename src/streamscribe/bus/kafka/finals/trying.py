@@ -1,0 +1,72 @@
+"""Requests that may end whoever tries them: how often each was begun and never ended is counted where all can see."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+from streamscribe.bus.kafka.finals.isolation import Isolation
+from streamscribe.core.errors import Quarantined
+from streamscribe.core.ids import SessionId
+
+ENDINGS_TOGETHER = 2
+"""A segment that was there when so many finalizers ended is tried alone: who ends then, ends by it."""
+
+
+class Attempts(Protocol):
+    """Counters that outlive a finalizer, by session and segment; forgotten after a while.
+
+    While they cannot be reached, everything counts as tried for the first time.
+    """
+
+    async def begin(self, session_id: SessionId, segment_id: int) -> int:
+        """Counts an attempt, and gives how many were before it that nobody ended or took back."""
+        ...
+
+    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
+        """An attempt that was not one after all."""
+        ...
+
+    async def end(self, session_id: SessionId, segment_id: int) -> None:
+        """Forgets the attempts: this one went well."""
+        ...
+
+
+class Trying:
+    """Who begins a request holds this meanwhile.
+
+    A segment that was in work when two finalizers ended may be as innocent as all others that were, so it is tried
+    alone; where a third ends by it, it is tried by nobody again.
+    """
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+        self._isolation = Isolation()
+
+    @asynccontextmanager
+    async def one(self, session_id: SessionId, segment_id: int) -> AsyncIterator[None]:
+        """Raises Quarantined for what is not tried again.
+
+        Who is cancelled inside has not tried; after any other exception, which ends the finalizer, the attempt counts.
+        """
+        endings = await self._attempts.begin(session_id, segment_id)
+        if endings > ENDINGS_TOGETHER:
+            raise Quarantined("a segment of the session has stopped its finalizers and is not tried again")
+        if endings == ENDINGS_TOGETHER:
+            await self._attempts.take_back(session_id, segment_id)  # only its own turn counts
+            async with self._isolation.alone():
+                await self._attempts.begin(session_id, segment_id)
+                async with self._counted(session_id, segment_id):
+                    yield
+        else:
+            async with self._counted(session_id, segment_id), self._isolation.together():
+                yield
+
+    @asynccontextmanager
+    async def _counted(self, session_id: SessionId, segment_id: int) -> AsyncIterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError:
+            await self._attempts.take_back(session_id, segment_id)
+            raise
+        await self._attempts.end(session_id, segment_id)
