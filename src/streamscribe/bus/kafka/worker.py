@@ -23,14 +23,7 @@ from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, BusUnavailable, StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import SessionId
-from streamscribe.core.records import (
-    Checkpointed,
-    Emitted,
-    Failed,
-    Record,
-    SessionAbandoned,
-    SessionOpened,
-)
+from streamscribe.core.records import Checkpointed, Emitted, Failed, Record, SessionAbandoned, SessionOpened
 from streamscribe.ports import RecordHandler, SessionStore
 from streamscribe.settings import KafkaSettings
 from streamscribe.wire.bus_records import decode_record, encode_record
@@ -92,6 +85,11 @@ class KafkaWorkerBus:
     def partitions(self) -> frozenset[int]:
         """Those that this worker has now."""
         return frozenset(self._partitions)
+
+    @property
+    def sessions(self) -> Collection[Owned]:
+        """Those of its partitions that are not over."""
+        return self._sessions.values()
 
     @property
     def dead_letters(self) -> int:
