@@ -5,17 +5,19 @@ Adapters pass one suite each.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.checkpoint import Checkpoint
-from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.lease import Lease
 from streamscribe.core.options import Hotword
 from streamscribe.core.records import Emitted, Record, SessionOpened, WorkerEvent
 from streamscribe.core.rules import NO_POLICY, TextPolicy
 from streamscribe.core.session_past import SessionPast
 from streamscribe.core.session_table import Stage
+from streamscribe.core.session_view import SessionPage, SessionView
 
 RecordHandler = Callable[[Record], None]
 EventHandler = Callable[[WorkerEvent], None]
@@ -220,6 +222,15 @@ class Seat:
     processed_ms: int = 0
 
 
+class Kept(IntEnum):
+    """What became of a seat that its gateway keeps: another gateway has the session; it is kept; it is kept, and the
+    store has no ticket of the session (any more), so hand it in."""
+
+    LOST = 0
+    KEPT = 1
+    NO_TICKET = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a gateway hears of a session: in the bus' partition of results `partition`, from `offset` on.
@@ -249,46 +260,6 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView:
-    """A session for the engineer on call; times in seconds by the store's clock, None where there is nothing to tell.
-
-    `gateway` and what follows it is as its gateway last told, `told_s` ago. `owner` has the lease for `lease_s` more;
-    it is owner number `owners`. From `checkpoint_ms`, saved `saved_s` ago, another could go on.
-    """
-
-    session_id: SessionId
-    age_s: float
-    tenant_id: TenantId | None = None
-    called: SessionId | None = None
-    gateway: str | None = None
-    stage: Stage | None = None
-    received_ms: int | None = None
-    processed_ms: int | None = None
-    told_s: float | None = None
-    owner: str | None = None
-    lease_s: float | None = None
-    epoch: LeaseEpoch | None = None
-    owners: int = 0
-    checkpoint_ms: int | None = None
-    saved_s: float | None = None
-
-    @property
-    def lag_ms(self) -> int | None:
-        """Audio received and not yet processed."""
-        if self.received_ms is None or self.processed_ms is None:
-            return None
-        return max(0, self.received_ms - self.processed_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPage:
-    """Some sessions, of `total`; those that nobody has spoken of for longest come first."""
-
-    total: int
-    sessions: tuple[SessionView, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StoreCounts:
     """Since a store was opened here: writes refused to former owners, and calls that the store failed."""
 
@@ -311,6 +282,7 @@ class SessionStore(Protocol):
     async def claim(self, session_id: SessionId, owner: str) -> Lease:
         """A lease of a new epoch, greater by one than the last; one's own lease in force is renewed instead.
 
+        Its `ends` count the owner before, if that was another whose lease ended and was not released.
         Raises LeaseLost while another owner's is in force, with the time that it has left as `retry_after_s`.
         """
         ...
@@ -336,21 +308,35 @@ class SessionStore(Protocol):
         """What was saved, with the newest checkpoint; None where nothing is. Claim first: then it changes no more."""
         ...
 
+    async def note(self, lease: Lease, place: int | None) -> None:
+        """Notes where the owner is now, for the case that it ends there. None: the session got on, and no end counts.
+
+        So does a checkpoint that goes further. Raises LeaseLost as `save` does.
+        """
+        ...
+
+    async def abandon(self, leases: Sequence[Lease], after_s: float) -> list[bool]:
+        """Of each session that its owner has: whether no gateway has told of it for `after_s`, or has moved it here.
+
+        Then no gateway can go on with it any more: its ticket is gone.
+        """
+        ...
+
     async def forget(self, lease: Lease) -> None:
         """The session is over for its worker. Raises LeaseLost as `save` does."""
         ...
 
     async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
-        """Takes a seat of the tenant's. A session that has one keeps it; the gateway that asked last has the session.
+        """Takes a seat of the tenant's. A session that has one keeps it; one that another gateway has stays there.
 
         Raises QuotaExceeded where the tenant has `max_sessions`, or has begun `max_per_minute` within a minute.
         """
         ...
 
-    async def keep(self, seats: Sequence[Seat]) -> list[bool]:
-        """Keeps seats, which end if nobody does, and tells the sessions' state; whether each is still the gateway's.
+    async def keep(self, seats: Sequence[Seat]) -> list[Kept]:
+        """Keeps seats, which end if nobody does, and tells the sessions' state; what became of each.
 
-        A seat that has ended is taken again, for its session is there. False: another gateway has the session.
+        A seat that has ended is taken again, for its session is there.
         """
         ...
 
@@ -359,7 +345,7 @@ class SessionStore(Protocol):
         ...
 
     async def hand_in(self, ticket: Ticket) -> None:
-        """Keeps a session's first ticket, until its gateway leaves; one that was moved since changes nothing."""
+        """Keeps a session's ticket, until its gateway leaves; that of a session that has moved since stays."""
         ...
 
     async def ticket(self, session_id: SessionId) -> Ticket | None:

@@ -10,10 +10,11 @@ from streamscribe.core.checkpoint import ChannelPoint, Checkpoint
 from streamscribe.core.errors import LeaseLost, QuotaExceeded
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, Mode, SessionOptions
+from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import SessionOpened
 from streamscribe.core.rules import Rule, RuleKind, TextPolicy
 from streamscribe.core.session_table import Stage
-from streamscribe.ports import Place, Seat, SessionStore, Ticket
+from streamscribe.ports import Kept, Place, Seat, SessionStore, Ticket
 
 LEASE_S, SEAT_S, KEEP_S = 1000.0, 6000.0, 60_000.0
 """Of each store under test: so long that what a busy machine takes in between decides nothing."""
@@ -200,14 +201,14 @@ class SessionStoreContract:
         await store.enter(seat("kept"), max_sessions=2)
         await store.enter(seat("crashed"), max_sessions=2)
         await self.pass_time(4000)
-        assert await store.keep([seat("kept")]) == [True]
+        assert await store.keep([seat("kept")]) == [Kept.NO_TICKET]
         await self.pass_time(2000)
         assert len(await who_enters(store, [seat("c"), seat("d")], max_sessions=2)) == 1
 
     async def test_a_seat_that_ended_is_taken_again_by_the_session_that_goes_on(self, store):
         await store.enter(seat("a"), max_sessions=1)
         await self.pass_time(SEAT_S)
-        assert await store.keep([seat("a")]) == [True]
+        assert await store.keep([seat("a")]) == [Kept.NO_TICKET]
         with pytest.raises(QuotaExceeded):
             await store.enter(seat("b"), max_sessions=1)
 
@@ -238,15 +239,24 @@ class SessionStoreContract:
             await store.enter(seat("b"), max_sessions=2, max_per_minute=1)
         await store.enter(seat("c"), max_sessions=2)
 
-    async def test_the_gateway_that_asked_last_has_the_session_and_the_former_can_neither_keep_nor_free_it(self, store):
-        await store.enter(seat(gateway="g1"), max_sessions=1)
+    async def test_a_gateway_that_comes_late_can_neither_take_nor_keep_nor_free_what_another_has(self, store):
+        await store.enter(seat(gateway="g1", received_ms=1), max_sessions=1)
         await store.enter(seat(gateway="g2"), max_sessions=1)
-        assert await store.keep([seat(gateway="g1", received_ms=9), seat(gateway="g2", received_ms=5)]) == [False, True]
-        await store.leave(seat(gateway="g1"))
+        seats = [seat(gateway="g2", received_ms=9), seat(gateway="g1", received_ms=5)]
+        assert await store.keep(seats) == [Kept.LOST, Kept.NO_TICKET]
+        await store.leave(seat(gateway="g2"))
         view = await store.session(S1)
-        assert (view.gateway, view.received_ms) == ("g2", 5)
+        assert (view.gateway, view.received_ms) == ("g1", 5)
         with pytest.raises(QuotaExceeded):
             await store.enter(seat("other"), max_sessions=1)
+
+    async def test_law_2_who_enters_late_takes_no_session_back_that_has_moved(self, store):
+        await store.hand_in(ticket())
+        moved = ticket("g2", Place(0, 7, 0), Place(3, 20, 1))
+        assert await store.move(moved)
+        await store.enter(seat(gateway="g1"), max_sessions=1)
+        assert await store.keep([seat(gateway="g1"), seat(gateway="g2")]) == [Kept.LOST, Kept.KEPT]
+        assert await store.ticket(S1) == moved
 
     # another gateway
 
@@ -258,7 +268,7 @@ class SessionStoreContract:
         moved = ticket("g2", Place(0, 7, 0), Place(3, 20, 1))
         assert await store.move(moved)
         assert await store.ticket(S1) == moved
-        assert await store.keep([seat(gateway="g1"), seat(gateway="g2")]) == [False, True]
+        assert await store.keep([seat(gateway="g1"), seat(gateway="g2")]) == [Kept.LOST, Kept.KEPT]
         await store.leave(seat(gateway="g1"))
         await store.hand_in(ticket())
         assert await store.ticket(S1) == moved
@@ -283,6 +293,133 @@ class SessionStoreContract:
         await store.save(lease, opened=opened())
         await store.forget(lease)
         assert await store.ticket(S1) == ticket()
+
+    async def test_a_gateway_is_told_that_a_ticket_is_missing_and_may_hand_in_one_that_has_moved(self, store):
+        await store.enter(seat(gateway="g2"), max_sessions=1)
+        assert await store.keep([seat(gateway="g2")]) == [Kept.NO_TICKET]
+        moved = ticket("g2", Place(0, 7, 0), Place(3, 20, 1))
+        await store.hand_in(moved)
+        assert await store.keep([seat(gateway="g2")]) == [Kept.KEPT]
+        assert await store.ticket(S1) == moved
+
+    # sessions whose gateway is gone
+
+    async def test_a_session_is_orphaned_once_no_gateway_has_told_of_it_for_so_long_and_then_none_can_have_it(
+        self, store
+    ):
+        await store.enter(seat(), max_sessions=1)
+        await store.hand_in(ticket())
+        lease = await store.claim(S1, "w1")
+        await self.pass_time(500)
+        assert await store.abandon([lease], 900) == [False]
+        await store.keep([seat()])
+        await self.pass_time(500)
+        assert await store.abandon([lease], 900) == [False]
+        assert await store.ticket(S1) == ticket()
+        await self.pass_time(500)
+        assert await store.abandon([lease], 900) == [True]
+        assert await store.ticket(S1) is None
+        assert not await store.move(ticket("g2", Place(0, 7, 0), Place(3, 20, 1)))
+        await store.forget(lease)
+        assert await store.session(S1) is None
+
+    async def test_a_client_that_comes_back_at_another_gateway_in_time_finds_its_session(self, store):
+        await store.enter(seat(), max_sessions=1)
+        await store.hand_in(ticket())
+        lease = await store.claim(S1, "w1")
+        await self.pass_time(1000)
+        assert await store.move(ticket("g2", Place(0, 7, 0), Place(3, 20, 1)))
+        assert await store.abandon([lease], 900) == [False]
+
+    async def test_a_session_of_which_no_gateway_ever_told_is_as_old_as_the_store_knows_it(self, store):
+        leases = [await store.claim(S1, "w1")]
+        await self.pass_time(500)
+        leases.append(await store.claim(S2, "w1"))
+        await self.pass_time(450)
+        assert await store.abandon(leases, 900) == [True, False]
+
+    async def test_law_2_a_former_owner_abandons_nothing(self, store):
+        await store.enter(seat(), max_sessions=1)
+        former = await store.claim(S1, "w1")
+        await self.pass_time(1000)
+        await store.claim(S1, "w2")
+        assert await store.abandon([former], 900) == [False]
+        assert (await store.session(S1)).gateway == "g1"
+
+    # owners that end
+
+    async def test_the_first_owner_is_told_so_and_so_is_one_that_comes_again_when_the_store_has_lost_all(self, store):
+        lease = await store.claim(S1, "w1")
+        assert lease.first
+        await self.pass_time(1000)
+        assert not (await store.claim(S1, "w1")).first
+        await self.pass_time(KEEP_S)
+        assert (await store.claim(S1, "w1")).first
+
+    async def test_owners_that_ended_without_a_word_are_counted_by_place_and_those_that_released_are_not(self, store):
+        async def end(owner, *, place=None, release=False):
+            lease = await store.claim(S1, owner)
+            if place is not None:
+                await store.note(lease, place - 1)
+                await store.note(lease, place)
+            await (store.release(lease) if release else self.pass_time(1000))
+            return lease.ends
+
+        told = [
+            await end("w1"),
+            await end("w2", release=True),
+            await end("w3"),
+            await end("w4", place=7),
+            await end("w5", place=7),
+            await end("w6", place=8),
+            await end("w7"),
+        ]
+        assert told == [
+            Ends(),
+            Ends(1, 1, None),
+            Ends(1, 1, None),
+            Ends(2, 2, None),
+            Ends(3, 1, 7),
+            Ends(4, 2, 7),
+            Ends(5, 1, 8),
+        ]
+
+    async def test_who_claims_its_own_ended_lease_again_has_not_ended(self, store):
+        first = await store.claim(S1, "w1")
+        await store.note(first, 3)
+        await self.pass_time(1000)
+        assert (await store.claim(S1, "w1")).ends == Ends()
+
+    async def test_no_end_counts_any_more_once_the_session_got_on_or_has_a_checkpoint_that_goes_further(self, store):
+        for number, got_on in enumerate(
+            (
+                lambda lease: store.note(lease, None),
+                lambda lease: store.save(lease, opened=opened(), checkpoint=checkpoint(5)),
+            )
+        ):
+            await self.pass_time(1000)
+            await store.claim(S1, f"a{number}")
+            await self.pass_time(1000)
+            lease = await store.claim(S1, f"b{number}")
+            assert lease.ends.count >= 1
+            await store.note(lease, 4)
+            await got_on(lease)
+            await self.pass_time(1000)
+            lease = await store.claim(S1, f"c{number}")
+            assert lease.ends == Ends(1, 1, None)
+        await store.save(lease, checkpoint=checkpoint(5))
+        await self.pass_time(1000)
+        assert (await store.claim(S1, "last")).ends.count == 2
+
+    async def test_law_2_a_former_owner_notes_nothing(self, store):
+        former = await store.claim(S1, "w1")
+        await self.pass_time(1000)
+        await store.claim(S1, "w2")
+        for place in (3, None):
+            with pytest.raises(LeaseLost):
+                await store.note(former, place)
+        await self.pass_time(1000)
+        assert (await store.claim(S1, "w3")).ends == Ends(2, 2, None)
 
     # the engineer on call
 
@@ -361,8 +498,12 @@ class SessionStoreContract:
         renewed = await store.renew(leases)
         assert [lease.session_id if lease else None for lease in renewed] == [*names[:150], None, *names[151:]]
         await store.enter(seat("s3", gateway="other"), max_sessions=1)
+        await store.hand_in(replace(ticket(), session_id=SessionId("s5")))
         kept = await store.keep([seat(name) for name in names])
-        assert [number for number, still in enumerate(kept) if not still] == [3]
+        assert {number: answer for number, answer in enumerate(kept) if answer is not Kept.NO_TICKET} == {
+            3: Kept.LOST,
+            5: Kept.KEPT,
+        }
         assert (await store.sessions(1000)).total == 250
 
     async def test_it_says_that_it_is_there(self, store):

@@ -14,6 +14,7 @@ import redis.asyncio
 
 from streamscribe.core.errors import InternalError, LeaseLost, StoreUnavailable
 from streamscribe.core.ids import SessionId
+from streamscribe.ports import Kept
 from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.store.redis_sessions import RedisSessions
 from tests.contracts.redis_server import free_port, redis_server
@@ -206,6 +207,7 @@ def _calls(store, lease):
     """One call of each method."""
     return (
         *(store.claim(S1, "w1"), store.renew([lease]), store.release(lease), store.save(lease), store.load(S1)),
+        *(store.note(lease, 1), store.abandon([lease], 1)),
         *(store.forget(lease), store.enter(seat(), max_sessions=1), store.keep([seat()]), store.leave(seat())),
         *(store.sessions(1), store.session(S1), store.check()),
     )
@@ -220,7 +222,7 @@ async def test_a_redis_that_is_away_is_told_by_each_call_and_used_again_when_it_
             with pytest.raises(StoreUnavailable, match="Redis cannot be reached") as refused:
                 await call
             assert (refused.value.http_status, refused.value.retry_after_s) == (503, 1.0)
-        assert store.counts().failures == 12
+        assert store.counts().failures == 14
         with redis_server(tmp_path, port=port):
             assert (await store.claim(S1, "w1")).epoch > lease.epoch
 
@@ -265,7 +267,7 @@ async def test_where_redis_is_full_nobody_enters_and_who_is_there_goes_on(tmp_pa
                 await store.enter(seat("s2"), max_sessions=5)
             assert epochs(await store.renew([lease])) == [lease.epoch]
             await store.save(lease, checkpoint=checkpoint(5))
-            assert await store.keep([seat()]) == [True]
+            assert await store.keep([seat()]) == [Kept.NO_TICKET]
             await store.release(lease)
             lease = await store.claim(S1, "w2")
             assert (await store.load(S1)).checkpoint == checkpoint(5)

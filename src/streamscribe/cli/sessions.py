@@ -12,7 +12,8 @@ from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settin
 from streamscribe.cli.output import Exit, err, fail, out, print_json
 
 if TYPE_CHECKING:
-    from streamscribe.ports import SessionPage, SessionStore, SessionView
+    from streamscribe.core.session_view import SessionPage, SessionView
+    from streamscribe.ports import SessionStore
 
 app = typer.Typer(
     name="sessions",

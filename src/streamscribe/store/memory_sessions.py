@@ -12,7 +12,8 @@ from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.lease import Lease, LeaseTable
 from streamscribe.core.records import SessionOpened
-from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts, Ticket
+from streamscribe.core.session_view import SessionPage, SessionView
+from streamscribe.ports import Kept, Seat, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 
 MINUTE_S = 60.0
@@ -90,8 +91,9 @@ class MemorySessions:
         if opened is not None:
             known.opened = replace(opened, checkpoint=None)
         if checkpoint is not None:
-            if known.checkpoint is None or _place(checkpoint) >= _place(known.checkpoint):
+            if known.checkpoint is None or _place(checkpoint) > _place(known.checkpoint):
                 known.checkpoint = checkpoint
+                self._leases.got_on(lease.session_id)
             known.saved_at = now
 
     async def load(self, session_id: SessionId) -> SessionOpened | None:
@@ -101,6 +103,20 @@ class MemorySessions:
         if known is None or known.opened is None:
             return None
         return replace(known.opened, checkpoint=known.checkpoint)
+
+    async def note(self, lease: Lease, place: int | None) -> None:
+        """Notes where the owner is, or that the session got on; raises LeaseLost."""
+        self._now()
+        self._fence(lease)
+        if place is None:
+            self._leases.got_on(lease.session_id)
+        else:
+            self._leases.note(lease, place)
+
+    async def abandon(self, leases: Sequence[Lease], after_s: float) -> list[bool]:
+        """Which sessions no gateway has told of for so long."""
+        now = self._now()
+        return [self._abandon(lease, now - after_s) for lease in leases]
 
     async def forget(self, lease: Lease) -> None:
         """The session is over for its worker; raises LeaseLost."""
@@ -114,6 +130,8 @@ class MemorySessions:
     async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
         """Takes a seat; raises QuotaExceeded."""
         now = self._now()
+        if not self._is_of(seat):
+            return
         seats = self._seats(seat.tenant_id, now)
         if seat.session_id not in seats:
             if len(seats) >= max_sessions:
@@ -122,14 +140,10 @@ class MemorySessions:
                 self._count_entry(self._tenants[seat.tenant_id].entries, max_per_minute, now)
         self._sit(seat, now)
 
-    async def keep(self, seats: Sequence[Seat]) -> list[bool]:
-        """Keeps seats; whether each is still its gateway's."""
+    async def keep(self, seats: Sequence[Seat]) -> list[Kept]:
+        """Keeps seats; what became of each."""
         now = self._now()
-        kept = [self._is_of(seat) for seat in seats]
-        for seat, still in zip(seats, kept, strict=True):
-            if still:
-                self._sit(seat, now)
-        return kept
+        return [self._keep(seat, now) for seat in seats]
 
     async def leave(self, seat: Seat) -> None:
         """Frees the seat, unless another gateway has the session."""
@@ -143,7 +157,7 @@ class MemorySessions:
             self._drop(seat.session_id, known)
 
     async def hand_in(self, ticket: Ticket) -> None:
-        """Keeps a session's first ticket."""
+        """Keeps a session's ticket, unless it has moved."""
         known = self._touch(ticket.session_id, self._now())
         if known.ticket is None or len(known.ticket.places) == 1:
             known.ticket = ticket
@@ -160,7 +174,9 @@ class MemorySessions:
         known = self._known.get(ticket.session_id)
         if known is None or known.ticket is None or known.ticket.places != ticket.places[:-1]:
             return False
-        self._touch(ticket.session_id, self._now()).ticket = ticket
+        now = self._now()
+        known = self._touch(ticket.session_id, now)
+        known.ticket, known.told_at = ticket, now
         return True
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
@@ -230,6 +246,21 @@ class MemorySessions:
         if len(entries) == most:
             raise too_many_a_minute(most, entries[0] + MINUTE_S - now)
         entries.append(now)
+
+    def _keep(self, seat: Seat, now: float) -> Kept:
+        if not self._is_of(seat):
+            return Kept.LOST
+        self._sit(seat, now)
+        return Kept.KEPT if self._known[seat.session_id].ticket is not None else Kept.NO_TICKET
+
+    def _abandon(self, lease: Lease, since: float) -> bool:
+        known = self._known.get(lease.session_id)
+        if known is None or self._leases.fence(lease.session_id, lease.epoch) is not None:
+            return False
+        if max(known.since, known.told_at or known.since) > since:
+            return False
+        known.seat = known.told_at = known.ticket = None
+        return True
 
     def _is_of(self, seat: Seat) -> bool:
         """Whether no other gateway has the session."""

@@ -17,8 +17,10 @@ from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import BadRequest, InternalError, LeaseLost, StoreUnavailable
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.lease import Lease
+from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import Checkpointed, SessionOpened
-from streamscribe.ports import Seat, SessionPage, SessionView, StoreCounts, Ticket
+from streamscribe.core.session_view import SessionPage, SessionView
+from streamscribe.ports import Kept, Seat, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 from streamscribe.store.redis_server import RedisServer, server_of
 from streamscribe.store.redis_tickets import TICKET_FIELDS, places_text, ticket_of, ticket_text
@@ -31,7 +33,10 @@ MAX_TOGETHER = 100
 """Sessions in one script: Redis serves nobody else while it runs, about a millisecond."""
 
 _US = 1_000_000
-_SCRIPTS = ("claim", "renew", "release", "save", "forget", "enter", "keep", "leave", "list", "read", "hand_in", "move")
+_SCRIPTS = (
+    *("claim", "renew", "release", "save", "note", "abandon", "forget"),
+    *("enter", "keep", "leave", "hand_in", "move", "list", "read"),
+)
 
 _T = TypeVar("_T")
 _Item = TypeVar("_Item")
@@ -78,10 +83,12 @@ class RedisSessions:
         """A lease; its epoch is at first Redis' time in microseconds, and never comes again."""
         asked = self._clock()
         keys = (_record(session_id), _INDEX, _MARK)
-        epoch, left_us = await self._script("claim", keys, (session_id, owner, self._lease_us, self._keep_us))
-        if int(epoch) == 0:
-            raise LeaseLost(retry_after_s=int(left_us) / _US)
-        return Lease(session_id, owner, LeaseEpoch(int(epoch)), asked + self._lease_ttl_s)
+        named = (session_id, owner, self._lease_us, self._keep_us)
+        epoch, left_us, first, count, same, place = map(int, await self._script("claim", keys, named))
+        if epoch == 0:
+            raise LeaseLost(retry_after_s=left_us / _US)
+        ends = Ends(count, same, place if place >= 0 else None)
+        return Lease(session_id, owner, LeaseEpoch(epoch), asked + self._lease_ttl_s, ends, first=bool(first))
 
     async def renew(self, leases: Sequence[Lease]) -> list[Lease | None]:
         """Each lease with a later end, or None; where it fails, some may be renewed."""
@@ -131,6 +138,20 @@ class RedisSessions:
             raise InternalError("the store has something else in the session's place")
         return replace(record, checkpoint=event.checkpoint) if event is not None else record
 
+    async def note(self, lease: Lease, place: int | None) -> None:
+        """Notes where the owner is, or that the session got on; raises LeaseLost."""
+        named = (lease.epoch, lease.owner, "" if place is None else place)
+        self._fence(await self._script("note", (_record(lease.session_id),), named))
+
+    async def abandon(self, leases: Sequence[Lease], after_s: float) -> list[bool]:
+        """Which sessions no gateway has told of for so long."""
+        gone: list[bool] = []
+        for some in _parts(leases):
+            keys = [_record(lease.session_id) for lease in some]
+            named = (text for lease in some for text in (lease.epoch, lease.owner))
+            gone += map(bool, await self._script("abandon", keys, (round(after_s * _US), *named)))
+        return gone
+
     async def forget(self, lease: Lease) -> None:
         """The session is over for its worker; raises LeaseLost."""
         keys = (_record(lease.session_id), _INDEX)
@@ -146,13 +167,13 @@ class RedisSessions:
         if int(entered) == 0:
             raise too_many_a_minute(max_per_minute or 0, int(wait_us) / _US)
 
-    async def keep(self, seats: Sequence[Seat]) -> list[bool]:
-        """Keeps seats; whether each is still its gateway's."""
-        kept: list[bool] = []
+    async def keep(self, seats: Sequence[Seat]) -> list[Kept]:
+        """Keeps seats; what became of each."""
+        kept: list[Kept] = []
         for some in _parts(seats):
             keys = (_INDEX, *(key for seat in some for key in (_seats(seat.tenant_id), _record(seat.session_id))))
             told_of = (text for seat in some for text in _told(seat))
-            kept += map(bool, await self._script("keep", keys, (self._seat_us, self._keep_us, *told_of)))
+            kept += map(Kept, await self._script("keep", keys, (self._seat_us, self._keep_us, *told_of)))
         return kept
 
     async def leave(self, seat: Seat) -> None:
@@ -161,7 +182,7 @@ class RedisSessions:
         await self._script("leave", keys, (seat.session_id, seat.gateway))
 
     async def hand_in(self, ticket: Ticket) -> None:
-        """Keeps a session's first ticket."""
+        """Keeps a session's ticket, unless it has moved."""
         named = (ticket.session_id, self._keep_us, ticket.gateway, ticket.opened.tenant_id)
         texts = (ticket_text(ticket), places_text(ticket.places))
         await self._script("hand_in", (_record(ticket.session_id), _INDEX), (*named, *texts))

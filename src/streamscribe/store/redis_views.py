@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.session_table import Stage
-from streamscribe.ports import SessionView
+from streamscribe.core.session_view import SessionView
 
 FIELDS = (
     "since_us",

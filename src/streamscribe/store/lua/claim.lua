@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- KEYS record, index, mark  ARGV id, owner, ttl_us, keep_us  -> {epoch, 0}, or {0, us left} of another's lease
+-- KEYS record, index, mark  ARGV id, owner, ttl_us, keep_us
+-- -> {epoch, 0, 1 for the first owner that is known, ends...}, or {0, us left...} of another's lease
 -- `mark` is the highest epoch ever given. A session that is not known begins beyond it, and not before the time in
 -- microseconds: so no epoch comes again, though the record has ended, or Redis has lost everything.
 local record, index, mark = KEYS[1], KEYS[2], KEYS[3]
@@ -8,15 +9,22 @@ local now = clock_us()
 local held = redis.call('HMGET', record, 'epoch', 'owner', 'lease_end_us')
 local epoch, lease_end = tonumber(held[1] or 0), tonumber(held[3] or 0)
 if now < lease_end and held[2] ~= owner then
-  return { '0', whole(lease_end - now) }
+  return { '0', whole(lease_end - now), '0', '0', '0', '-1' }
 end
+local first = '0'
 if lease_end <= now then
   local highest = tonumber(redis.call('GET', mark) or 0)
   if epoch == 0 then
-    epoch = math.max(now, highest + 1)
+    epoch, first = math.max(now, highest + 1), '1'
     redis.call('HSET', record, 'first_epoch', whole(epoch))
   else
     epoch = epoch + 1
+    if held[2] ~= owner then
+      if held[3] then
+        count_end(record)
+      end
+      redis.call('HDEL', record, 'place')
+    end
   end
   redis.call('SET', mark, whole(math.max(epoch, highest)))
 end
@@ -24,4 +32,5 @@ lease_end = math.max(lease_end, now + ttl_us)
 redis.call('HSET', record, 'epoch', whole(epoch), 'owner', owner, 'lease_end_us', whole(lease_end))
 touch(record, index, id, now, keep_us)
 prune(index, now)
-return { whole(epoch), '0' }
+local ends = redis.call('HMGET', record, 'ends', 'same', 'ended_at')
+return { whole(epoch), '0', first, ends[1] or '0', ends[2] or '0', ends[3] or '-1' }

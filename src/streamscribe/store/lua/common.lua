@@ -39,6 +39,21 @@ local function drop(record, index, id, ...)
   end
 end
 
+-- The owner's lease was not released: it has ended, at the place that it noted last (`core.quarantine`).
+local function count_end(record)
+  local had = redis.call('HMGET', record, 'ends', 'same', 'ended_at', 'place')
+  local count, place, same = tonumber(had[1] or 0), had[4] or '-1', 1
+  if count > 0 and place == had[3] then
+    same = tonumber(had[2]) + 1
+  end
+  redis.call('HSET', record, 'ends', whole(count + 1), 'same', whole(same), 'ended_at', place)
+end
+
+-- The session is beyond the places at which owners ended: they count no more.
+local function get_on(record)
+  redis.call('HDEL', record, 'ends', 'same', 'ended_at', 'place')
+end
+
 -- A gateway tells where a session stands; its seat lasts for another `seat_us`.
 local function sit(seats, record, index, now, seat_us, keep_us, id, tenant, called, gateway, stage, received, processed)
   redis.call('ZADD', seats, whole(now + seat_us), id)

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- KEYS index, (seats, record)...  ARGV seat_us, keep_us, seat...  -> 1 or 0 of each: another gateway has the session
+-- KEYS index, (seats, record)...  ARGV seat_us, keep_us, seat...  -> of each as `ports.Kept`
 local index, seat_us, keep_us = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = clock_us()
 local done = {}
@@ -9,7 +9,7 @@ for i = 1, (#KEYS - 1) / 2 do
   done[i] = 0
   if not gateway or gateway == ARGV[first + 3] then
     sit(seats, record, index, now, seat_us, keep_us, unpack(ARGV, first, first + 6))
-    done[i] = 1
+    done[i] = 2 - redis.call('HEXISTS', record, 'ticket')
   end
 end
 return done

@@ -4,6 +4,7 @@ local record, index, id, keep_us, gateway, before, now = KEYS[1], KEYS[2], unpac
 if redis.call('HGET', record, 'places') ~= before then
   return 0
 end
-redis.call('HSET', record, 'gateway', gateway, 'places', now)
-touch(record, index, id, clock_us(), tonumber(keep_us))
+local time = clock_us()
+redis.call('HSET', record, 'gateway', gateway, 'places', now, 'told_us', whole(time))
+touch(record, index, id, time, tonumber(keep_us))
 return 1
