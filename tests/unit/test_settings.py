@@ -126,3 +126,19 @@ def test_every_number_has_a_bound_and_every_field_a_description() -> None:
             assert field.description, f"{name}.{field_name}"
             if field.annotation in (int, float):
                 assert len(field.metadata) == 2, f"{name}.{field_name} has no bound"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"kafka.options": {"sasl.password": ["canary"]}},
+        {"kafka.options": "canary"},
+        {"store.redis_url": ["redis://:canary@host"]},
+        {"cache.redis_url": ["redis://:canary@host"]},
+        {"kafka": "canary"},
+    ],
+)
+def test_what_may_be_a_password_is_not_told_back(overrides: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load(overrides=overrides)
+    assert "canary" not in str(raised.value)

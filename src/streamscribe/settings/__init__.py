@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 DEFAULT_FILE = Path("streamscribe.yaml")
+MAY_BE_SECRET = frozenset({"redis_url", "options"})
+"""Fields that may hold a password: no message tells their values, or a whole section's, as it may go into a log."""
 
 
 class Settings(BaseSettings):
@@ -96,8 +98,9 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         if first["type"] == "extra_forbidden":
             told = f"setting {field}: there is none of this name; docs/settings.md has all"
             raise SettingsError(f"{told}{did_you_mean(field, _names())}") from None
-        given = repr(first["input"])[:80]
-        raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())} (given: {given})") from None
+        of_one_field = len(first["loc"]) > 1 and not MAY_BE_SECRET.intersection(first["loc"])
+        given = f" (given: {repr(first['input'])[:80]})" if of_one_field else ""
+        raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())}{given}") from None
     except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:
         raise SettingsError(f"settings file {file or DEFAULT_FILE}: {' '.join(str(error).split())}") from None
     cache = settings.cache
