@@ -1,9 +1,12 @@
 """The rules of the house that no linter knows."""
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from streamscribe.observe.logs import ATTRIBUTES
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for folder in ("src", "tests", "tools") for p in (ROOT / folder).rglob("*.py"))
@@ -56,3 +59,20 @@ def test_every_queue_says_what_bounds_it() -> None:
                 if not re.search(r"bound|at most|limit|max_", near, re.IGNORECASE):
                     silent.append(f"{path.relative_to(ROOT)}:{number + 1}")
     assert not silent
+
+
+def test_every_attribute_that_is_logged_is_on_the_list_of_what_a_line_may_have() -> None:
+    """One that is not is dropped without a word. `level` is the line's own."""
+    dropped = []
+    for path in SOURCES:
+        calls = (
+            [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)] if "src" in path.parts else []
+        )
+        for call in calls:
+            match call.func:
+                case ast.Attribute(
+                    value=ast.Name(id="_log"), attr="debug" | "info" | "warning" | "error" | "exception"
+                ):
+                    names = {keyword.arg for keyword in call.keywords} - {None, "exc_info"}
+                    dropped += [f"{path.relative_to(ROOT)}:{call.lineno} {name}" for name in names - ATTRIBUTES]
+    assert not dropped

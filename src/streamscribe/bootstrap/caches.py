@@ -169,7 +169,7 @@ def open_kept(settings: CacheSettings) -> Levels:
 
 
 def _say(level: str, turn: Turn) -> None:
-    _log.warning(_TURNS[turn], level=level)
+    _log.warning(_TURNS[turn], component=level)
 
 
 def _check_folders(settings: CacheSettings) -> None:

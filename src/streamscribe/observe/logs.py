@@ -19,11 +19,13 @@ from streamscribe.settings import ObserveSettings
 ATTRIBUTES = frozenset(
     {
         "address", "attempt", "batch_size", "bytes", "close_code", "code", "component", "count", "deadline_s",
-        "elapsed_s", "error", "field", "host", "model", "pid", "port", "ports", "profile", "reason", "seconds",
-        "session_id", "sessions", "sha256", "signal", "stage", "tenant_id", "trace_id", "url", "version",
+        "detail", "difference", "elapsed_s", "error", "field", "gateways", "host", "model", "pid", "port", "ports",
+        "profile", "reason", "role", "seconds", "session_id", "sessions", "sha256", "signal", "stage", "tenant_id",
+        "trace_id", "url", "version",
     }
 )  # fmt: skip
-"""Attributes that a line may have. `reason` and `error` hold codes and class names; `url` our own address."""
+"""Attributes that a line may have. `reason` and `error` hold codes and class names; `url` our own address; `detail`
+what is wrong with settings or files of models, never anything of a client's."""
 
 MAX_VALUE_CHARS = 200
 MAX_FRAMES = 20
