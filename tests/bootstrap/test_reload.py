@@ -1,7 +1,9 @@
 """A platform's models brought to other settings."""
 
+import asyncio
 import shutil
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.reload import Reloading
-from streamscribe.models.pool import Models
+from streamscribe.models.pool import Models, Recognition
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.settings import ModelSettings
 from tests.models.tiny import BUNDLED
@@ -133,3 +135,49 @@ async def test_a_model_for_short_segments_and_one_for_long_ones_come_in_place_of
         assert [source[1] for source in sources] == ["sense-voice", "paraformer"]
         assert models.ready
         assert await reloading.to(of(model_dir, second_pass="auto", auto_up_to_ms=2000)) == {}
+
+
+class _Stuck(ModelLoader):
+    """Loads versions of a recogniser that hang while the gate is shut."""
+
+    def __init__(self, *, warming: bool) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.entered: Callable[[], None] = lambda: None
+        self._warming = warming
+
+    def recognition(self, settings: ModelSettings) -> Recognition:
+        self.entered()
+        if self._warming:
+            version = super().recognition(settings)
+            for part in version.parts:
+                part._warm_up = [self.gate.wait]  # type: ignore[attr-defined]
+            return version
+        self.gate.wait()
+        return super().recognition(settings)
+
+
+@pytest.mark.parametrize("warming", [False, True], ids=["load", "warm-up"])
+async def test_a_version_that_hangs_is_refused_after_a_while_and_the_next_reload_goes_on(
+    model_dir: Path, warming: bool
+) -> None:
+    loader, told, settings = _Stuck(warming=warming), Told(), of(model_dir)
+    models = loader.models(settings)
+    models.start()
+    try:
+        await asyncio.to_thread(models.wait_ready)
+        before = current(models)
+        reloading = Reloading(models, loader, settings, told, free=lambda: 1e12)
+        loop = asyncio.get_running_loop()
+        loader.gate.clear()
+        loader.entered = lambda: loop.call_soon_threadsafe(loop.call_later, 2.0, loader.gate.set)
+        stuck = reloading.to(of(model_dir, second_pass="sensevoice", swap_timeout_s=1))
+        again = reloading.to(of(model_dir, second_pass="sensevoice", swap_timeout_s=600))
+        assert await asyncio.gather(stuck, again) == [{"recognizer": "timeout"}, {"recognizer": "done"}]
+        after = current(models)
+        assert [role for role in before if before[role] is not after[role]] == ["recognizer"]
+        assert told.swaps == [("recognizer", "timeout"), ("recognizer", "done")]
+    finally:
+        loader.gate.set()
+        await asyncio.to_thread(models.close)

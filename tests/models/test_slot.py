@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import threading
 import weakref
 from math import inf
 from pathlib import Path
@@ -18,6 +19,9 @@ from streamscribe.models.pool import Recognition
 from streamscribe.models.slot import Slot
 from streamscribe.models.swap import Refusal, SwapRefused, prepare
 from tests.worker.kit import fake_models
+
+SOON_S = 60.0
+"""However busy this machine is."""
 
 
 def version() -> Recognition:
@@ -92,10 +96,10 @@ async def test_what_cannot_be_loaded_or_warmed_or_does_not_fit_is_refused_with_i
         raise ValueError("no  graph\nhere")
 
     with pytest.raises(SwapRefused, match="ValueError: no graph here") as refused:
-        await prepare(broken, lambda new: None)
+        await prepare(broken, lambda new: None, SOON_S)
     assert refused.value.reason is Refusal.DAMAGED
     with pytest.raises(SwapRefused, match="too short") as refused:
-        await prepare(version, lambda new: "too short")
+        await prepare(version, lambda new: "too short", SOON_S)
     assert refused.value.reason is Refusal.UNFIT
 
     def dying() -> Recognition:
@@ -105,7 +109,7 @@ async def test_what_cannot_be_loaded_or_warmed_or_does_not_fit_is_refused_with_i
         return made
 
     with pytest.raises(SwapRefused, match="has stopped") as refused:
-        await prepare(dying, lambda new: None)
+        await prepare(dying, lambda new: None, SOON_S)
     assert refused.value.reason is Refusal.WARM_UP
 
 
@@ -113,8 +117,46 @@ def _fail() -> None:
     raise ModelUnavailable("never warm")
 
 
+async def test_a_version_that_hangs_while_it_is_loaded_is_given_up_and_closed_when_it_is_there_after_all() -> None:
+    go, made = threading.Event(), []
+
+    def hanging() -> Recognition:
+        go.wait()
+        made.append(version())
+        return made[0]
+
+    with pytest.raises(SwapRefused, match=r"not loaded and warm after 0\.05 s") as refused:
+        await prepare(hanging, lambda new: None, 0.05)
+    assert refused.value.reason is Refusal.TIMEOUT
+    for part in (await prepare(version, lambda new: None, SOON_S)).parts:  # the next one does not wait for it
+        await asyncio.to_thread(part.close)
+    go.set()
+    while not made or made[0].stage.parts[0].outage() is None:
+        await asyncio.sleep(0.001)
+
+
+async def test_a_version_whose_warm_up_hangs_is_given_up_and_leaves_nothing_when_that_ends() -> None:
+    go, kept, loop = threading.Event(), [], asyncio.get_running_loop()
+
+    def hanging() -> Recognition:
+        loop.call_soon_threadsafe(loop.call_later, 0.1, go.set)  # while it is being closed
+        made = version()
+        kept.append(weakref.ref(made.recognizer))
+        for part in made.parts:
+            part._warm_up = [go.wait]  # type: ignore[attr-defined]
+        return made
+
+    with pytest.raises(SwapRefused) as refused:
+        await prepare(hanging, lambda new: None, 0.05)
+    assert refused.value.reason is Refusal.TIMEOUT
+    del refused
+    while kept[0]() is not None:
+        await asyncio.sleep(0.001)
+        gc.collect()
+
+
 async def test_what_is_prepared_is_warm() -> None:
-    made = await prepare(version, lambda new: None)
+    made = await prepare(version, lambda new: None, SOON_S)
     assert all(part.ready for part in made.parts)
     for part in made.parts:
         await asyncio.to_thread(part.close)

@@ -23,6 +23,8 @@ DONE = "done"
 
 Recipe = tuple[object, ...]
 
+_OF_SWAPS = frozenset({"folders", "dir", "max_memory_bytes", "swap_timeout_s"})
+"""What no version depends on but by its files."""
 _SEGMENTS_ONLY = {"second_pass", "auto_short", "auto_long", "auto_up_to_ms", "compute_type", "fake_cost_ms"}
 _NOT_OF_RECOGNIZER = frozenset({"engine", "max_chunk_batch_size"})
 _NOT_OF_FIRST_PASS = frozenset({*_SEGMENTS_ONLY, "max_batch_size", "max_batch_s"})
@@ -60,7 +62,7 @@ class Role(Generic[V]):
 
     def recipe(self, settings: ModelSettings, weights: str) -> Recipe:
         """All that a version is made of."""
-        rest = settings.model_dump(mode="json", exclude={*self.indifferent, "folders", "dir", "max_memory_bytes"})
+        rest = settings.model_dump(mode="json", exclude={*self.indifferent, *_OF_SWAPS})
         return (self.ids(settings), weights, *sorted((name, str(value)) for name, value in rest.items()))
 
     def flaw(self, weights: str, version: V) -> str | None:
@@ -81,8 +83,8 @@ class Reloading:
     """Brings the models of a platform to other settings, one role after the other and one call at a time.
 
     A version is replaced where its settings or the files of its folder have changed; sessions move to the new one at
-    their next segment. What is refused leaves the former serving, and is tried again at the next call. The profile and
-    voice activity detection change with a restart only.
+    their next segment. What is refused, or hangs, leaves the former serving, and is tried again at the next call. The
+    profile and voice activity detection change with a restart only.
     """
 
     def __init__(
@@ -154,7 +156,8 @@ class Reloading:
             self._check_memory(role, settings, ids)
         except OSError as error:
             raise SwapRefused(Refusal.DAMAGED, f"its files cannot be read: {error.strerror}") from None
-        return recipe, await prepare(partial(role.version, settings), partial(role.flaw, weights))
+        version = await prepare(partial(role.version, settings), partial(role.flaw, weights), settings.swap_timeout_s)
+        return recipe, version
 
     def _check_memory(self, role: Role[Any], settings: ModelSettings, ids: tuple[str, ...]) -> None:
         """Raises SwapRefused where a second version has no room beside the one that serves."""
@@ -170,9 +173,11 @@ class Reloading:
 
 def _roles(models: Models, loader: ModelLoader) -> list[Role[Any]]:
     first, marks = models.first_pass, models.punctuation
-    roles: list[Role[Any]] = [
-        Role("recognizer", models.recognition, recognizer_ids, loader.recognition, _shorter, _NOT_OF_RECOGNIZER)
-    ]
+    roles: list[Role[Any]] = []
+    if loader.elsewhere is None:
+        roles.append(
+            Role("recognizer", models.recognition, recognizer_ids, loader.recognition, _shorter, _NOT_OF_RECOGNIZER)
+        )
     if first is not None:
         roles.append(
             Role("first-pass", first, _only(streaming_id), loader.first_pass, _other_chunks, _NOT_OF_FIRST_PASS)

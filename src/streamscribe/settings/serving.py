@@ -125,6 +125,9 @@ class ModelSettings(Section):
     max_memory_bytes: int = bounded(
         0, 0, 2**44, "Memory of the process beyond which no model is replaced while it serves; 0: all that is free."
     )
+    swap_timeout_s: float = bounded(
+        600, 1, 3600, "A new version of a model that is not loaded and warm after so long is refused."
+    )
     step_timeout_s: float = bounded(
         60, 0.1, 3600, "A model whose step takes longer is not ready: what waits for it fails, until the step ends."
     )
