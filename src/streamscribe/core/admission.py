@@ -7,7 +7,7 @@ from math import inf
 from streamscribe.core.errors import Overloaded, QuotaExceeded, StreamScribeError
 from streamscribe.core.ids import TenantId
 from streamscribe.core.integrity import ensure
-from streamscribe.core.load import LoadGauge
+from streamscribe.core.load import Gauge
 
 QUOTA_RETRY_S = 1.0
 """When a refused client may try again: a session of its tenant may have ended by then."""
@@ -162,7 +162,7 @@ class LoadAdmission:
 
     def __init__(
         self,
-        gauge: LoadGauge,
+        gauge: Gauge,
         max_utilisation: float,
         max_lag_s: float,
         max_newcomers: int,
