@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log
+from typing import Protocol
 
 from streamscribe.core.integrity import ensure
 
@@ -38,6 +39,20 @@ class StepLoad:
     work: float
     live_work: float
     limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLoad:
+    """How busy a model was, measured of `heard` voices on average, and how late its chunks came out."""
+
+    name: str
+    utilisation: float
+    heard: float
+    lag_p95_s: float
+
+    def predicted(self, voices: int, more: int) -> float:
+        """The utilisation with `more` than so many voices, as `LoadGauge.predicted` has it."""
+        return self.utilisation * (voices + more) / (self.heard + more)
 
 
 @dataclass(slots=True)
@@ -73,6 +88,35 @@ class _VoiceSecond:
     at: int
     voice_s: float = 0.0
     came: int = 0
+
+
+class Gauge(Protocol):
+    """What is known of the models that newcomers would come to (`LoadGauge`, `core.cluster_load.WorkerGauge`)."""
+
+    @property
+    def voices(self) -> int:
+        """Voices there are now."""
+        ...
+
+    def newcomers(self, now: float) -> int:
+        """Those that have not shown in the figures yet."""
+        ...
+
+    def names(self) -> Iterable[str]:
+        """Of the models, and whatever else may be late."""
+        ...
+
+    def lag_p95_s(self, name: str, now: float) -> float:
+        """How late chunks come out."""
+        ...
+
+    def predicted(self, name: str, more: int, now: float) -> float:
+        """The utilisation with `more` voices."""
+        ...
+
+    def add_voices(self, count: int, now: float) -> None:
+        """So many came; went, where negative."""
+        ...
 
 
 class LoadGauge:
@@ -127,9 +171,19 @@ class LoadGauge:
         """
         seconds = self._recent(name, now)
         asked = self._asked(seconds, now)
+        return asked * _full_step_cost(seconds) * (self._voices + more) / (self._heard(seconds, asked, now) + more)
+
+    def measured(self, name: str, now: float) -> ModelLoad:
+        """What another process needs to predict."""
+        seconds = self._recent(name, now)
+        asked = self._asked(seconds, now)
+        utilisation = asked * _full_step_cost(seconds)
+        return ModelLoad(name, utilisation, self._heard(seconds, asked, now), self.lag_p95_s(name, now))
+
+    def _heard(self, seconds: Sequence[_Second], asked: float, now: float) -> float:
+        """The voices that asked for so much."""
         request = sum(s.work for s in seconds) / max(1, sum(s.requests for s in seconds))
-        heard = max(self._mean_voices(now, late_s=request), asked / REAL_TIME)
-        return asked * _full_step_cost(seconds) * (self._voices + more) / (heard + more)
+        return max(self._mean_voices(now, late_s=request), asked / REAL_TIME)
 
     def lag_p95_s(self, name: str, now: float) -> float:
         """What 95 % of the chunks of the window did not exceed, a quarter too high at most; 0 without any."""

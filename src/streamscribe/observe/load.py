@@ -63,6 +63,17 @@ class StepFacts(Protocol):
         ...
 
 
+def step_load(report: StepFacts) -> StepLoad:
+    """As the gauge takes it."""
+    return StepLoad(
+        busy_s=report.step_s,
+        requests=report.batch_size,
+        work=report.audio_s or float(report.batch_size),
+        live_work=report.live_audio_s if report.audio_s else float(report.live),
+        limit=report.batch_limit,
+    )
+
+
 class LoadControl:
     """Admission by load for the sessions of a gateway. Reports come from any thread; all else from the event loop.
 
@@ -88,16 +99,9 @@ class LoadControl:
 
     def step_done(self, report: StepFacts) -> None:
         """A model ran a batch."""
-        load = StepLoad(
-            busy_s=report.step_s,
-            requests=report.batch_size,
-            work=report.audio_s or float(report.batch_size),
-            live_work=report.live_audio_s if report.audio_s else float(report.live),
-            limit=report.batch_limit,
-        )
         with self._lock:
             now = self._clock()
-            self._gauge.step(report.name, load, now)
+            self._gauge.step(report.name, step_load(report), now)
             if report.lag_s is not None:
                 self._gauge.lagged(report.name, report.lag_s, report.live, now)
 
@@ -107,15 +111,24 @@ class LoadControl:
             self._gauge.lagged(EVENT_LOOP, seconds, 1, self._clock())
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId | None = None, *, yields: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId | None = None,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Counts one more session, to be released, or says why not and counts nothing; at once, and without work.
 
-        Which session it is, is of no importance here. One that `yields` leaves a reserve to tenants with priority.
+        Which session it is, is of no importance here. One that `yields` leaves a reserve to tenants with priority. One
+        that `resumes` was let in before: no load keeps it out.
         """
         if (error := self.outage()) is not None:
             self._shed(OUTAGE)
             return error
+        if resumes:
+            self.take(options)
+            return None
         if not options.live:
             return None
         with self._lock:
