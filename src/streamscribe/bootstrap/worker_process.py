@@ -21,7 +21,6 @@ from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.worker import LocalWorkerBus
 from streamscribe.core.errors import InternalError, StreamScribeError
-from streamscribe.core.ids import TenantId
 from streamscribe.models.memory import resident_bytes
 from streamscribe.models.pool import Models
 from streamscribe.models.replica import StepReport
@@ -135,11 +134,9 @@ class Talk:
             return text.decode()
         if self._side is None or self._desk is None:
             return None
-        if ask.what in ("facts", "outline"):
-            return await self._desk.levels(figures=ask.what == "facts")
-        if ask.what == "purge":
-            return await self._desk.purge(TenantId(ask.tenant or ""))
-        return await self._side.reloading.to(ModelSettings.model_validate(ask.settings))
+        if ask.what == "reload":
+            return await self._side.reloading.to(ModelSettings.model_validate(ask.settings))
+        return await self._desk.answer(ask.what, ask.tenant)
 
 
 async def work(sock: socket.socket) -> None:

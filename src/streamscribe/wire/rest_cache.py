@@ -38,7 +38,8 @@ class CacheState(msgspec.Struct, frozen=True):
 
 
 class Purged(msgspec.Struct, frozen=True):
-    """How many things each level had and has no more."""
+    """How many things each level had and has no more, in so many `workers`, where there are several."""
 
     purged: Mapping[str, int]
     object: str = "cache.purged"
+    workers: int | msgspec.UnsetType = msgspec.UNSET

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from streamscribe.audio.decode import DecoderPool
+from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.fleet import settings as shares
-from streamscribe.bootstrap.fleet.desk import FleetDesk, FleetExposition
+from streamscribe.bootstrap.fleet.desk import FleetExposition, ask_all
 from streamscribe.bootstrap.fleet.door import FleetDoor
 from streamscribe.bootstrap.fleet.supervisor import Supervisor
 from streamscribe.bootstrap.platform import decoding
@@ -53,7 +54,7 @@ class FleetPlatform:
     hub: Hub
     decoders: DecoderPool
     exposition: FleetExposition
-    desk: FleetDesk
+    desk: WorkersDesk
     reloads: FleetReloads
     supervisor: Supervisor
 
@@ -88,7 +89,7 @@ async def fleet_platform(settings: Settings) -> AsyncIterator[FleetPlatform]:
     reloads = FleetReloads(settings)
     supervisor = Supervisor(bus, door, settings.worker, observer, lambda: shares.for_worker(reloads.settings))
     reloads.supervisor = supervisor
-    exposition, desk = FleetExposition(metrics, supervisor, door), FleetDesk(supervisor)
+    exposition, desk = FleetExposition(metrics, supervisor, door), WorkersDesk(partial(ask_all, supervisor))
     async with AsyncExitStack() as stack:
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())

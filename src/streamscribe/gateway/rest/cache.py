@@ -1,6 +1,5 @@
 """`/v1/cache`: what the server keeps so that nothing is computed twice, and how a tenant has its own forgotten."""
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from starlette.requests import Request
@@ -24,7 +23,7 @@ class CacheDesk(Protocol):
         """What is kept; without `figures` the names only."""
         ...
 
-    async def purge(self, tenant: TenantId) -> Mapping[str, int]:
+    async def purge(self, tenant: TenantId) -> Purged:
         """Forgets all of a tenant; how many things each level had."""
         ...
 
@@ -46,6 +45,6 @@ class _Cache:
         """GET tells what is kept, DELETE forgets all of the tenant that asks. Raises CacheUnavailable."""
         tenant: Tenant = request.state.tenant
         if request.method == "DELETE":
-            return json_response(rest.encode(Purged(await self._desk.purge(tenant.tenant_id))))
+            return json_response(rest.encode(await self._desk.purge(tenant.tenant_id)))
         levels = await self._desk.levels(figures=self._figures)
         return json_response(rest.encode(CacheState(levels, tenant.zero_retention)))
