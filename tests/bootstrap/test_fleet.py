@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from pydantic import SecretStr
 
-from streamscribe.bootstrap.fleet import settings as shares
 from streamscribe.bootstrap.desk import merged
+from streamscribe.bootstrap.fleet import settings as shares
 from streamscribe.bootstrap.fleet.door import FleetDoor
 from streamscribe.bootstrap.fleet.platform import fleet_platform
 from streamscribe.core.audio import AudioFormat
