@@ -112,3 +112,17 @@ async def refusal(gateway: Role, session_id: str, token: str) -> str:
         with pytest.raises(ServerError) as refused:
             await client._resumed()
     return refused.value.error.name
+
+
+async def test_a_tenant_at_its_quota_moves_all_its_sessions_and_what_keeps_newcomers_out_does_not_hold_for_them(
+    running: Cluster,
+) -> None:
+    tight = {"max_tenant_sessions": len(SPEECH), "max_newcomers": 1, "max_new_sessions_per_min": 1}
+    gateways = [running.gateway(), running.gateway(*(f"--set=limits.{name}={at}" for name, at in tight.items()))]
+    undisturbed = await alone(gateways[0])
+    resumed_at: list[float] = []
+    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
+    await asyncio.sleep(2.0)
+    gateways[0].kill()
+    assert await talking == undisturbed
+    assert len(resumed_at) >= len(SPEECH)

@@ -53,3 +53,16 @@ def test_tenants_that_began_nothing_lately_are_forgotten():
     for number in range(1000):
         rate.begin(TenantId(f"t{number}"), number * MINUTE_S)
     assert len(rate._begun) <= 64
+
+
+def test_a_session_that_was_none_is_taken_back():
+    rate = SessionRate()
+    rate.begin(ACME, 0.0)
+    rate.begin(ACME, 1.0)
+    rate.take_back(ACME)
+    rate.check_integrity()
+    assert rate.refusal(ACME, 2, 2.0) is None
+    assert rate.refusal(ACME, 1, 2.0) is not None
+    rate.take_back(ACME)
+    rate.take_back(ACME)
+    assert rate.refusal(ACME, 1, 2.0) is None

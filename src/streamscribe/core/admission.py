@@ -75,9 +75,10 @@ class SessionQuota:
         """Open sessions of one tenant."""
         return self._of_tenant.get(tenant, 0)
 
-    def admit(self, tenant: TenantId, limit: int) -> StreamScribeError | None:
-        """Counts one more session of a tenant that may have `limit`, or says why not and counts nothing."""
-        if self.of(tenant) >= limit:
+    def admit(self, tenant: TenantId, limit: int | None) -> StreamScribeError | None:
+        """Counts one more session of a tenant that may have `limit` (None: it was counted elsewhere), or says why not
+        and counts nothing."""
+        if limit is not None and self.of(tenant) >= limit:
             return QuotaExceeded(retry_after_s=QUOTA_RETRY_S)
         if self._total >= self._max_sessions:
             return Overloaded(retry_after_s=QUOTA_RETRY_S)
@@ -132,6 +133,14 @@ class SessionRate:
         while begun and now >= begun[0] + MINUTE_S:
             begun.popleft()
         begun.append(now)
+
+    def take_back(self, tenant: TenantId) -> None:
+        """The session that began last was none."""
+        begun = self._begun.get(tenant)
+        if begun:
+            begun.pop()
+            if not begun:
+                del self._begun[tenant]
 
     def check_integrity(self) -> None:
         """Each tenant's sessions began in order."""

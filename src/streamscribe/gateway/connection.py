@@ -20,6 +20,10 @@ from streamscribe.wire.dialect import Dialect
 MAX_REASON_BYTES = 123
 """RFC 6455: a close frame has 125 bytes, two of them the code."""
 
+RESUME_GRACE_S = 1.0
+"""Who names a session has so long to say that it resumes one of another gateway, before it is told that no new one is
+let in."""
+
 
 class Transport(Protocol):
     """What the listener offers beyond ASGI: when the peer reads, and a close that waits for no reader."""
@@ -55,6 +59,7 @@ class Connection:
         "_options",
         "_outbox",
         "_receive",
+        "_refused",
         "_resumable",
         "_send",
         "_tenant",
@@ -90,6 +95,7 @@ class Connection:
         self._left: LiveSession | None = None
         self._fresh = True
         self._closing = False
+        self._refused: StreamScribeError | None = None
         self._error: StreamScribeError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -154,11 +160,12 @@ class Connection:
     async def _next(self) -> Message:
         """The next event; without a session, whose timers would see to it, only so long is waited for one."""
         if self._live is None and not self._closing:
+            wait_s = self._limits.idle_timeout_s if self._refused is None else RESUME_GRACE_S
             try:
-                async with asyncio.timeout(self._limits.idle_timeout_s):
+                async with asyncio.timeout(wait_s):
                     return await self._receive()
             except TimeoutError:
-                self.refuse(Timeout())
+                self.refuse(self._refused or Timeout())
         return await self._receive()
 
     async def _take(self, message: ClientMessage) -> None:
@@ -168,7 +175,9 @@ class Connection:
                 await self._resume(message)
                 return
             message = Invalid(BadRequest("resume must be the first message"))
-        if self._live is None and not self._dialect.reusable:
+        if self._refused is not None:
+            self.refuse(self._refused)
+        elif self._live is None and not self._dialect.reusable:
             self.refuse(BadRequest("the session of this address exists: the first message must be resume"))
         elif self._live is None:
             self._open(None)
@@ -181,12 +190,16 @@ class Connection:
                 self._tenant, self._options, self, session_id=session_id, resumable=self._resumable
             )
         except StreamScribeError as error:
-            self.refuse(error)
+            if session_id is not None and self._hub.takes_over:
+                self._refused = error
+            else:
+                self.refuse(error)
 
     async def _resume(self, message: Resume) -> None:
+        self._refused = None
         if self._live is not None:
             fresh, self._live = self._live, None
-            fresh.abandon()
+            self._hub.withdraw(fresh)
         try:
             live = await self._hub.resume_anywhere(self._tenant, message, self)
         except StreamScribeError as error:

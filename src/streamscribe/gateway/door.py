@@ -38,11 +38,12 @@ class Admission(Protocol):
     """Who may refuse a session for other reasons than a quota."""
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
     ) -> StreamScribeError | None:
         """Counts a session (by its id on the bus), or says why not and counts nothing; at once.
 
-        One that `yields` leaves a reserve to tenants with priority.
+        One that `yields` leaves a reserve to tenants with priority. One that `resumes` was let in before, at another
+        gateway: it is counted, unless nobody's audio could be carried.
         """
         ...
 
@@ -55,7 +56,7 @@ class OpenDoor:
     """Refuses nobody."""
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
     ) -> StreamScribeError | None:
         """Yes."""
         return None

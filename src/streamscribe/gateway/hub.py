@@ -68,6 +68,8 @@ class Hub:
         self._leaving = False
         self.files = FilePlaces(limits.max_files)
         """Places of those sessions that are files."""
+        self.takes_over = bus.durability == "log"
+        """Whether sessions of other gateways may come here."""
         self.draining = False
         """Once set, no session is opened; those that are here can still be resumed."""
         bus.attach_gateway(self.deliver)
@@ -129,6 +131,11 @@ class Hub:
         live.open()
         return live
 
+    def withdraw(self, live: LiveSession) -> None:
+        """It has not begun, and its client wants another one: it does not count as one that its tenant began."""
+        live.abandon()
+        self._rate.take_back(live.tenant.tenant_id)
+
     def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
         """The session that `message` proves its right to, now with `sink`; an older connection of it is closed.
 
@@ -168,12 +175,13 @@ class Hub:
             raise
 
     async def _take_over(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
-        if refusal := going_down() if self.draining else self._quota.admit(tenant.tenant_id, tenant.max_sessions):
+        """Asks for no place of the tenant's: the session has one, wherever it is."""
+        if refusal := going_down() if self.draining else self._quota.admit(tenant.tenant_id, None):
             raise refusal
         counted: list[Ticket] = []
 
         def admit(ticket: Ticket) -> None:
-            if busy := self._admission.admit(ticket.opened.options, ticket.session_id, yields=tenant.yields):
+            if busy := self._admission.admit(ticket.opened.options, ticket.session_id, resumes=True):
                 raise busy
             counted.append(ticket)
 

@@ -63,14 +63,14 @@ class ClusterDoor:
         self._needed = (BUS,) if without_store else (BUS, STORE)
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
     ) -> StreamScribeError | None:
         """Counts a session, or says why not."""
         for name in self._needed:
             if (error := self._health.error(name)) is not None:
                 self._metrics.session_shed(OUTAGE)
                 return type(error)(retry_after_s=error.retry_after_s)
-        return self._load.admit(options, session_id, yields=yields)
+        return self._load.admit(options, session_id, yields=yields, resumes=resumes)
 
     def release(self, options: SessionOptions, session_id: SessionId) -> None:
         """The session is over."""

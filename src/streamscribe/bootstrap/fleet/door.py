@@ -19,7 +19,7 @@ RETRY_S = 5.0
 
 
 class FleetDoor:
-    """Admission by the load of each worker (`gateway.hub.Admission`), and the place of each session.
+    """Admission by the load of each worker (`gateway.door.Admission`), and the place of each session.
 
     A session that is let in is counted at its worker from then on; when that has left, at the one that takes it over.
     For one event loop.
@@ -71,13 +71,13 @@ class FleetDoor:
             control.loop_lagged(seconds)
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
     ) -> StreamScribeError | None:
         """Lets a session in where a worker would, the least loaded first; else why that one does not."""
         refusal: StreamScribeError | None = None
         self._reasons.clear()
         for member in self._fleet.by_load:
-            refused = self._controls[member].admit(options, yields=yields)
+            refused = self._controls[member].admit(options, yields=yields, resumes=resumes)
             if refused is None:
                 self._fleet.seat(session_id, options.audio.channels, member)
                 return None
