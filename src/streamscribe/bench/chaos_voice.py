@@ -141,15 +141,19 @@ class Voice(LoadSession):
             self.told_.errors.append(_refusal.decode(payload).name)
 
 
-async def all_say(url: str, scripts: Sequence[Script], count: int, opened: asyncio.Event | None = None) -> list[Voice]:
-    """So many sessions, each with the next script; returns when all are over, or the last is late by a minute.
+async def all_say(
+    urls: str | Sequence[str], scripts: Sequence[Script], count: int, opened: asyncio.Event | None = None
+) -> list[Voice]:
+    """So many sessions, each with the next script, and at the next server where there are several; returns when all
+    are over, or the last is late by a minute.
 
     `opened` is set when all are there.
     """
     voices: list[Voice] = []
     async with asyncio.TaskGroup() as tasks:
         saying = tasks.create_task(say_in_turn(voices))
-        for script in islice(cycle(scripts), count):
+        turns = zip(cycle(scripts), cycle([urls] if isinstance(urls, str) else urls), strict=False)
+        for script, url in islice(turns, count):
             voices.append(await connect(url, partial(Voice, script=script)))
             await asyncio.sleep(1 / OPENED_PER_S)
         if opened is not None:

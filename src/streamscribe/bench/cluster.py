@@ -1,7 +1,7 @@
-"""Worker processes under chaos and under load: real processes, fake models with a cost, real-time sessions.
+"""Processes under chaos and under load: real ones, fake models with a cost, real-time sessions.
 
 What a session should hear is what an undisturbed one of the same script heard before from the same server: finals of
-each pass with their texts and times. Figures of a part begin with its name.
+each pass with their texts and times. Figures of a part begin with its name, over Kafka with `kafka` before it.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,9 +18,20 @@ from streamscribe.bench.report import Report, report
 Measurement = Callable[[], Coroutine[None, None, dict[str, float]]]
 
 
-def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: float) -> Report:
-    """Measures the parts: `sessions` that are killed or frozen, `rolled` whose workers are replaced, for `seconds`."""
-    ways: dict[ClusterPart, Measurement] = {
+def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: float, kafka: bool = False) -> Report:
+    """Measures the parts: `sessions` that are killed or frozen, `rolled` whose processes are replaced, for `seconds`.
+
+    With `kafka` over a broker and a Redis of its own. Raises SettingsError where these are not installed.
+    """
+    ways = _over_kafka(sessions, rolled, seconds) if kafka else _on_one_machine(sessions, rolled, seconds)
+    before = "kafka_" if kafka else ""
+    figures = {f"{before}{part}_{name}": value for part in parts for name, value in uvloop.run(ways[part]()).items()}
+    settings = {"parts": list(parts), "sessions": sessions, "rolled": rolled, "seconds": seconds, "kafka": kafka}
+    return report("cluster", settings, figures)
+
+
+def _on_one_machine(sessions: int, rolled: int, seconds: float) -> dict[ClusterPart, Measurement]:
+    return {
         ClusterPart.KILL: partial(killed, sessions, seconds),
         ClusterPart.ROLL: partial(replaced, rolled, seconds),
         ClusterPart.FREEZE: partial(frozen, sessions, seconds),
@@ -28,6 +39,15 @@ def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: fl
         ClusterPart.SCALE: partial(scaled, seconds / 2),
         ClusterPart.PROXY: partial(besieged, sessions, seconds, f"--workers={WORKERS}"),
     }
-    figures = {f"{part}_{name}": value for part in parts for name, value in uvloop.run(ways[part]()).items()}
-    settings = {"parts": list(parts), "sessions": sessions, "rolled": rolled, "seconds": seconds}
-    return report("cluster", settings, figures)
+
+
+def _over_kafka(sessions: int, rolled: int, seconds: float) -> dict[ClusterPart, Measurement]:
+    from streamscribe.bench import cluster_kafka as bench
+
+    return {
+        ClusterPart.KILL: partial(bench.killed, sessions, seconds),
+        ClusterPart.ROLL: partial(bench.replaced, rolled, seconds),
+        ClusterPart.FREEZE: partial(bench.frozen, sessions, seconds),
+        ClusterPart.REDIS: partial(bench.without_redis, sessions),
+        ClusterPart.BROKER: partial(bench.without_broker, sessions),
+    }

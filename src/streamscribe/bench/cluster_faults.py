@@ -4,8 +4,9 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
 
 from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against
@@ -42,7 +43,7 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
             kills.append((killed_at, await counted(server, "streamscribe_taken_over_sessions_total") - before))
 
     figures, voices = await _under(kill, sessions, seconds)
-    waits_s = sorted(wait_s for at, moved in kills for wait_s in _longest(voices, at, moved))
+    waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),
         "next_text_p50_ms": quantile_ms(waits_s, 0.5),
@@ -50,7 +51,7 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
     }
 
 
-def _longest(voices: list[Voice], at: float, moved: float) -> list[float]:
+def longest_waits_s(voices: Sequence[Voice], at: float, moved: float) -> list[float]:
     """The waits of those whose worker was killed: nobody knows who they were, so the longest are taken."""
     waits_s = sorted(wait_s for voice in voices if (wait_s := voice.wait_s(at, SPOKEN_S)) is not None)
     count = round(len(waits_s) * moved / len(voices))
@@ -93,26 +94,34 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
 
 
 async def _under(harm: Harm, sessions: int, seconds: float, *more: str) -> tuple[dict[str, float], list[Voice]]:
-    """Undisturbed sessions of each script, then all sessions while `harm` goes on."""
-    allow_files(sessions + SPARE_FILES)
+    """A server whose workers are harmed under so many sessions."""
     places = (f"--set=limits.max_sessions={sessions}", f"--set=limits.max_tenant_sessions={sessions}")
     arguments = ("--profile=fake", f"--workers={WORKERS}", f"--set=model.fake_cost_ms={COST_MS}", *places, *OPEN_DOOR)
-    scripts = [Script.of(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
+    allow_files(sessions + SPARE_FILES)
     with LocalServer([*arguments, *more]) as server:
         await until_ready(server, WORKERS)
-        expected = await all_say(server.address.websocket, scripts, len(scripts))
-        opened = asyncio.Event()
-        harming = asyncio.create_task(_after(opened, harm(server)))
-        try:
-            voices = await all_say(server.address.websocket, scripts, sessions, opened)
-        finally:
-            harming.cancel()
-            await asyncio.wait([harming])
+        figures, voices = await held_under(partial(harm, server), [server.address.websocket], sessions, seconds)
         ends = await counted(server, "streamscribe_worker_ends_total")
         moved = await counted(server, "streamscribe_taken_over_sessions_total")
+    return figures | {"worker_ends": ends, "taken_over_sessions": moved}, voices
+
+
+async def held_under(
+    harm: Callable[[], Coroutine[None, None, None]], urls: Sequence[str], sessions: int, seconds: float
+) -> tuple[dict[str, float], list[Voice]]:
+    """Undisturbed sessions of each script, then all sessions while `harm` goes on, which is cancelled with the last."""
+    scripts = [Script.of(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
+    expected = await all_say(urls, scripts, len(scripts))
+    opened = asyncio.Event()
+    harming = asyncio.create_task(_after(opened, harm()))
+    try:
+        voices = await all_say(urls, scripts, sessions, opened)
+    finally:
+        harming.cancel()
+        await asyncio.wait([harming])
     if not harming.cancelled():
         harming.result()
-    return held_against(expected, voices) | {"worker_ends": ends, "taken_over_sessions": moved}, voices
+    return held_against(expected, voices), voices
 
 
 async def _after(event: asyncio.Event, work: Coroutine[None, None, None]) -> None:

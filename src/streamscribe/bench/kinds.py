@@ -28,9 +28,10 @@ class Part(StrEnum):
 
 
 class ClusterPart(StrEnum):
-    """What is done to worker processes. `kill`: a random one is killed every five seconds. `roll`: each is replaced,
-    one after the other. `freeze`: one is stopped for three times the time after which it hangs. `overload`: three times
-    the sessions that they can serve. `scale`: one, two and four of them. `proxy`: a hostile network before them."""
+    """What is done to processes under live streams. `kill`: a random worker is killed every five seconds. `roll`: each
+    process is replaced, one after the other. `freeze`: a worker is stopped for three times what counts as its death.
+    `overload`: three times the sessions that workers can serve. `scale`: one, two and four of them. `proxy`: a hostile
+    network before the server. `redis`: it is frozen, then killed. `broker`: it is frozen."""
 
     KILL = "kill"
     ROLL = "roll"
@@ -38,3 +39,10 @@ class ClusterPart(StrEnum):
     OVERLOAD = "overload"
     SCALE = "scale"
     PROXY = "proxy"
+    REDIS = "redis"
+    BROKER = "broker"
+
+
+LOCAL_PARTS = tuple(part for part in ClusterPart if part not in (ClusterPart.REDIS, ClusterPart.BROKER))
+KAFKA_PARTS = (ClusterPart.KILL, ClusterPart.ROLL, ClusterPart.FREEZE, ClusterPart.REDIS, ClusterPart.BROKER)
+"""Of a cluster of gateways and workers over Kafka and Redis."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streamscribe.bench.kinds import ClusterPart
+from streamscribe.bench.kinds import KAFKA_PARTS, LOCAL_PARTS
 from streamscribe.cli.measured import tell
 from streamscribe.cli.options import (
     CheckOption,
@@ -15,6 +15,7 @@ from streamscribe.cli.options import (
     SecondsOption,
     SessionsOption,
 )
+from streamscribe.cli.output import Exit, fail
 
 app = typer.Typer()
 
@@ -53,22 +54,33 @@ def cluster(
     sessions: SessionsOption = 40,
     rolled: RolledOption = 100,
     seconds: SecondsOption = 60,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="A cluster over Kafka and Redis, small ones of its own, instead of `serve`.")
+    ] = False,
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
-    """Whether worker processes may be killed, replaced, frozen and overloaded: what is lost, and for how long.
+    """Whether processes may be killed, replaced, frozen, cut off and overloaded: what is lost, and for how long.
+
+    Parts: kill, roll, freeze, overload, scale and proxy; with `--kafka` kill, roll, freeze, redis and broker.
 
     Examples:
 
     ```
     streamscribe bench cluster --check
     streamscribe bench cluster --part kill --sessions 200 --seconds 300 --check
+    streamscribe bench cluster --kafka --part roll --check
     ```
     """
+    possible = KAFKA_PARTS if kafka else LOCAL_PARTS
+    parts = part or list(possible)
+    if unknown := [one for one in parts if one not in possible]:
+        fail(
+            f"--part {unknown[0]}: {'with' if kafka else 'without'} --kafka there are {', '.join(possible)}", Exit.USAGE
+        )
     from streamscribe.bench import cluster as bench
 
-    parts = part or list(ClusterPart)
-    run = partial(bench.run, parts=parts, sessions=sessions, rolled=rolled, seconds=seconds)
+    run = partial(bench.run, parts=parts, sessions=sessions, rolled=rolled, seconds=seconds, kafka=kafka)
     tell(f"{', '.join(parts)}: {seconds:g} s each", run, json, check)
 
 

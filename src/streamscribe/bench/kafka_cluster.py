@@ -1,0 +1,200 @@
+"""A cluster as a measurement has it: broker, Redis, gateways and workers, each a process that may be harmed."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from socket import create_connection
+from time import perf_counter
+from typing import IO
+
+import httpx
+
+from streamscribe.bench.load import OPEN_DOOR
+from streamscribe.bootstrap.cluster.services import broker_command, free_port, redis_command
+from streamscribe.client.address import websocket_url
+from streamscribe.core.errors import BusUnavailable
+
+AUDIO_PARTITIONS = 24
+RESULT_PARTITIONS = 4
+COST_MS = 10
+START_TIMEOUT_S = 20.0
+ANSWER_TIMEOUT_S = 60.0
+LOOK_EVERY_S = 0.1
+
+
+class Foreign:
+    """A broker or a Redis of the measurement's own. It keeps all in memory: what is started again knows nothing."""
+
+    def __init__(self, command: Sequence[str], port: int, folder: Path) -> None:
+        self.address = f"127.0.0.1:{port}"
+        self._port = port
+        self._command = command
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        """Returns when it listens. Raises BusUnavailable where it does not."""
+        self._process = subprocess.Popen(
+            self._command, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until_s = perf_counter() + START_TIMEOUT_S
+        while perf_counter() < until_s and self._process.poll() is None:
+            with suppress(OSError), create_connection(("127.0.0.1", self._port), 1):
+                return
+        raise BusUnavailable(f"{self._command[0]} does not listen")
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._process.kill()
+        self._process.wait()
+
+    @asynccontextmanager
+    async def frozen(self) -> AsyncIterator[None]:
+        """It answers nothing, and keeps its connections."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    @asynccontextmanager
+    async def killed(self) -> AsyncIterator[None]:
+        """It is gone, and then there is another one in its place."""
+        self.kill()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self.start)
+
+
+class Role:
+    """A gateway or a worker that is ready."""
+
+    def __init__(self, process: "subprocess.Popen[str]", url: str) -> None:
+        self.process = process
+        self.url = url
+
+    @property
+    def websocket(self) -> str:
+        """Of a gateway."""
+        return websocket_url(self.url)
+
+    async def counted(self, name: str) -> float:
+        """The sum of a metric's samples, whatever their labels; 0 where there are none."""
+        async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
+            text = (await http.get(f"{self.url}/metrics")).text
+        return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        os.kill(self.process.pid, number)
+
+    async def stop(self) -> int:
+        """Its exit code after SIGTERM."""
+        self.process.send_signal(signal.SIGTERM)
+        return await asyncio.to_thread(self.process.wait)
+
+
+class Cluster:
+    """Who runs now; made by `kafka_cluster`, which also ends it."""
+
+    def __init__(self, broker: Foreign, redis: Foreign, exit_stack: ExitStack) -> None:
+        self.broker = broker
+        self.redis = redis
+        self.gateways: dict[int, Role] = {}
+        self.workers: list[Role] = []
+        self._exit = exit_stack
+        self._ports: dict[int, int] = {}
+        settings = {
+            "kafka.brokers": broker.address,
+            "kafka.replication": 1,
+            "kafka.audio_partitions": AUDIO_PARTITIONS,
+            "kafka.result_partitions": RESULT_PARTITIONS,
+            "kafka.finalize_partitions": 1,
+            "kafka.topic_prefix": f"bench-{os.getpid()}-",
+            "store.redis_url": f"redis://{redis.address}/0",
+            "observe.log_level": "error",
+            "limits.max_sessions": 5000,
+            "limits.max_tenant_sessions": 5000,
+        }
+        self._flags = [*(f"--set={name}={value}" for name, value in settings.items()), *OPEN_DOOR]
+
+    @property
+    def urls(self) -> list[str]:
+        """Of the gateways' WebSockets."""
+        return [gateway.websocket for gateway in self.gateways.values()]
+
+    async def topics(self) -> None:
+        """Makes the topics."""
+        done = await asyncio.to_thread(
+            subprocess.run, _command("topics", "ensure", *self._flags), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise BusUnavailable(done.stderr.strip()[-500:])
+
+    async def add_gateway(self, number: int) -> None:
+        """One more; of a number that was here before it is the next life, at the same port."""
+        port = self._ports.setdefault(number, free_port())
+        own = ("--port", str(port), "--funasr-port", "-1", f"--set=kafka.gateway_number={number}")
+        self.gateways[number] = await self._start("gateway", *own)
+
+    async def add_workers(self, count: int) -> None:
+        """So many more, at once; returns when each is ready and the group has shared its partitions among all."""
+        own = ("--profile=fake", "--health-port=0", f"--set=model.fake_cost_ms={COST_MS}")
+        self.workers += await asyncio.gather(*(self._start("worker", *own) for _ in range(count)))
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Returns when each partition has one worker, and each worker some."""
+        while True:
+            shares = await asyncio.gather(*(one.counted("streamscribe_bus_partitions") for one in self.workers))
+            if sum(shares) == AUDIO_PARTITIONS and all(shares):
+                return
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _start(self, role: str, *arguments: str) -> Role:
+        errors: IO[str] = self._exit.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - the stack closes it
+        command = _command(role, "--json", *arguments, *self._flags)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: ASYNC220 - quick
+        self._exit.callback(_end, process)
+        line = await asyncio.to_thread(process.stdout.readline) if process.stdout else ""
+        if not line:
+            errors.seek(0)
+            raise BusUnavailable(f"a {role} did not start: {errors.read()[-500:]}")
+        return Role(process, json.loads(line)["url"])
+
+
+@asynccontextmanager
+async def kafka_cluster(gateways: int, workers: int) -> AsyncIterator[Cluster]:
+    """A cluster that is ready, with a broker and a Redis of its own."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        cluster = Cluster(
+            _foreign(stack, broker_command, Path(folder)), _foreign(stack, redis_command, Path(folder)), stack
+        )
+        await cluster.topics()
+        await asyncio.gather(*(cluster.add_gateway(number) for number in range(gateways)), cluster.add_workers(workers))
+        yield cluster
+
+
+def _foreign(stack: ExitStack, command: Callable[[int], Sequence[str]], folder: Path) -> Foreign:
+    port = free_port()
+    foreign = Foreign(command(port), port, folder)
+    stack.callback(foreign.kill)
+    return foreign
+
+
+def _command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "streamscribe.cli", *words]
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
