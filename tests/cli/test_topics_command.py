@@ -27,6 +27,7 @@ def test_topics_are_made_once(run, brokers):
         ["once-audio-chunks", "4", "1", "made now"],
         ["once-asr-results", "2", "1", "made now"],
         ["once-offline-finalize", "1", "1", "made now"],
+        ["once-final-results", "4", "1", "made now"],
         ["once-dead-letter", "1", "1", "made now"],
     ]
     told = run("topics", "ensure", "--json", *setting(*FEW, "kafka.topic_prefix=once-"), KAFKA_BROKERS=brokers)

@@ -73,6 +73,9 @@ class Cluster:
     def worker(self, *more: str) -> Role:
         return self._start("worker", "--profile", "fake", "--health-port", "0", *more)
 
+    def finalizer(self, *more: str) -> Role:
+        return self._start("finalizer", "--profile", "fake", "--health-port", "0", *more)
+
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
         words = [sys.executable, "-m", "streamscribe.cli", *command, *self.flags]
         return subprocess.run(words, capture_output=True, text=True, check=False)

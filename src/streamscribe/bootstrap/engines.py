@@ -120,6 +120,20 @@ def punctuator_id(settings: ModelSettings) -> str | None:
     return _NAMES[settings.profile].punctuation if settings.profile in _NAMES else None
 
 
+def reads_on(settings: ModelSettings) -> bool:
+    """Whether any model that recognises segments reads on from what was said before: Whisper and Fun-ASR-Nano do."""
+    return settings.profile == "whisper" or any(map(writes_continuously, by_length(settings) or (settings,)))
+
+
+def tail_padding_ms(settings: ModelSettings) -> int:
+    """How much audio must follow a segment for whatever recognises it, without loading that."""
+    if settings.profile == "fake":
+        from streamscribe.models.fake.recognizer import FakeRecognizer
+
+        return FakeRecognizer.tail_padding_ms
+    return max(map(_tail_padding_ms, recognizer_ids(settings)))
+
+
 class EngineLoader:
     """Opens the model files of a profile and builds the engines that read them, each by itself.
 

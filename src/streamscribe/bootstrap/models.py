@@ -70,11 +70,14 @@ class ModelLoader:
         caches: Caches | None = None,
         registry: CollectorRegistry | None = None,
         on_ejected: Callable[[str, str], None] = lambda name, cause: None,
+        elsewhere: Recognition | None = None,
     ) -> None:
         """What an encoder made is kept in `caches`, by default in some of its own, and counted in `registry`.
 
-        `on_ejected` hears, in any thread, which model is not ready any more, and why.
+        `on_ejected` hears, in any thread, which model is not ready any more, and why. Where whole segments are
+        recognised `elsewhere`, no model is loaded for them.
         """
+        self.elsewhere = elsewhere
         self._on_ejected = on_ejected
         self._on_step = on_step
         self._caches = caches
@@ -94,7 +97,9 @@ class ModelLoader:
         return vad, self._replica(settings, "vad", vad.step, policy, vad_runs(vad, policy))
 
     def recognition(self, settings: ModelSettings) -> Recognition:
-        """What recognises whole segments: one model, or two by length."""
+        """What recognises whole segments: one model, or two by length, unless others do."""
+        if self.elsewhere is not None:
+            return self.elsewhere
         several = by_length(settings)
         if not several:
             return self._recognition(settings, "recognizer")
@@ -106,7 +111,7 @@ class ModelLoader:
         )
 
     def _recognition(self, settings: ModelSettings, name: str) -> Recognition:
-        recognizer, policy = EngineLoader(settings).recognizer(), _segments(settings)
+        recognizer, policy = EngineLoader(settings).recognizer(), segments_policy(settings)
         weights = weights_digest(settings, *recognizer_ids(settings))
         if not isinstance(recognizer, EncoderDecoderRecognizer):
             runs = recognizer_runs(recognizer, policy)
@@ -138,7 +143,7 @@ class ModelLoader:
         model_id, punctuator = punctuator_id(settings), EngineLoader(settings).punctuator()
         if model_id is None or punctuator is None:
             return None
-        policy = _segments(settings)
+        policy = segments_policy(settings)
         runs = punctuator_runs(punctuator)
         replica = self._replica(settings, "punctuation", punctuator.punctuate, policy, runs)
         return Punctuation(punctuator, replica, weights_digest(settings, model_id))
@@ -177,7 +182,8 @@ class ModelLoader:
         return self._encoder_metrics
 
 
-def _segments(settings: ModelSettings) -> BatchPolicy:
+def segments_policy(settings: ModelSettings) -> BatchPolicy:
+    """How whole segments are gathered into steps, and how much may wait."""
     return BatchPolicy(
         max_batch_size=settings.max_batch_size,
         max_batch_s=settings.max_batch_s,
@@ -188,7 +194,7 @@ def _segments(settings: ModelSettings) -> BatchPolicy:
 
 
 def _chunks(settings: ModelSettings) -> BatchPolicy:
-    return replace(_segments(settings), max_batch_size=settings.max_chunk_batch_size, max_batch_s=inf)
+    return replace(segments_policy(settings), max_batch_size=settings.max_chunk_batch_size, max_batch_s=inf)
 
 
 def _failed(name: str, error: BaseException) -> None:

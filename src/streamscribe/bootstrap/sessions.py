@@ -9,9 +9,11 @@ from streamscribe.settings import SettingsError, StoreSettings
 from streamscribe.store.memory_sessions import MemorySessions
 
 if TYPE_CHECKING:
+    from streamscribe.store.redis_attempts import RedisAttempts
     from streamscribe.store.redis_server import RedisServer
     from streamscribe.store.redis_sessions import RedisSessions
 
+NO_ADDRESS = "setting store.redis_url: not an address like redis://host:6379/0"
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
 
@@ -28,17 +30,12 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
 
     Raises SettingsError where none is named, or the address is none.
     """
-    if settings.redis_url is None:
-        raise SettingsError(
-            "setting store.redis_url: no Redis is named; set REDIS_URL, or type --set store.redis_url=redis://host:6379/0"
-        )
-    if find_spec("redis") is None:
-        raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
+    url = _redis_url(settings)
     from streamscribe.store.redis_sessions import RedisSessions
 
     try:
         return RedisSessions(
-            settings.redis_url.get_secret_value(),
+            url,
             lease_ttl_s=settings.lease_ttl_s,
             seat_ttl_s=settings.seat_ttl_s,
             keep_s=settings.keep_s,
@@ -46,7 +43,29 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
             max_connections=settings.max_connections,
         )
     except ValueError:
-        raise SettingsError("setting store.redis_url: not an address like redis://host:6379/0") from None
+        raise SettingsError(NO_ADDRESS) from None
+
+
+def open_attempts(settings: StoreSettings) -> "RedisAttempts":
+    """The counters of what finalizers try, in the same Redis. Raises SettingsError as `open_shared_sessions` does."""
+    url = _redis_url(settings)
+    from streamscribe.store.redis_attempts import RedisAttempts
+
+    try:
+        return RedisAttempts(url, timeout_s=settings.timeout_s, max_connections=settings.max_connections)
+    except ValueError:
+        raise SettingsError(NO_ADDRESS) from None
+
+
+def _redis_url(settings: StoreSettings) -> str:
+    """Raises SettingsError where none is named, or its client is not installed."""
+    if settings.redis_url is None:
+        raise SettingsError(
+            "setting store.redis_url: no Redis is named; set REDIS_URL, or type --set store.redis_url=redis://host:6379/0"
+        )
+    if find_spec("redis") is None:
+        raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
+    return settings.redis_url.get_secret_value()
 
 
 async def examine(settings: StoreSettings) -> "RedisServer":

@@ -12,12 +12,12 @@ from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.reload import Reloading
 from streamscribe.models.memory import share_heap
-from streamscribe.models.pool import Models
+from streamscribe.models.pool import Models, Recognition
 from streamscribe.models.replica import StepReport
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import WorkerBus
-from streamscribe.settings import Settings
+from streamscribe.settings import Settings, SettingsError
 from streamscribe.text.pipeline import TextPipeline
 from streamscribe.worker.runner import Worker
 
@@ -54,12 +54,16 @@ async def worker_side(
     *,
     watch: Callable[[Models], None] = lambda models: None,
     warm_first: bool = False,
+    elsewhere: Recognition | None = None,
 ) -> AsyncIterator[WorkerSide]:
     """Models load before it is given and warm up while it is in use (`models.ready`).
 
     `watch` is called with the models when they are loaded, and when one was replaced. With `warm_first` no session is
-    taken from the bus before they are warm.
+    taken from the bus before they are warm. What recognises whole segments may be `elsewhere`; raises SettingsError
+    where it is to be and is not.
     """
+    if settings.finalizer.enabled and elsewhere is None:
+        raise SettingsError("setting finalizer.enabled: finalizers work for `streamscribe worker`, in a cluster, only")
     check_context(settings)
     share_heap()
     caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=settings.gateway.tenants_file is None)
@@ -68,6 +72,7 @@ async def worker_side(
         caches=caches,
         registry=metrics.registry,
         on_ejected=metrics.model_ejected,
+        elsewhere=elsewhere,
     )
     models = await asyncio.to_thread(loader.models, settings.model)
     watch(models)

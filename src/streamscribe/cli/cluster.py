@@ -1,4 +1,4 @@
-"""`streamscribe gateway` and `streamscribe worker`: the roles of a cluster, over Kafka and Redis."""
+"""`streamscribe gateway`, `worker` and `finalizer`: the roles of a cluster, over Kafka and Redis."""
 
 from dataclasses import asdict
 from functools import partial
@@ -9,6 +9,7 @@ import typer
 
 from streamscribe.cli.options import (
     ConfigOption,
+    FinalizerPortOption,
     FunasrPortOption,
     HealthPortOption,
     HostOption,
@@ -34,6 +35,7 @@ def mount(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(gateway)
     app.command()(worker)
+    app.command()(finalizer)
 
 
 def gateway(
@@ -94,12 +96,14 @@ def worker(
     """Recognise sessions of a cluster: those of the partitions that the group of workers gives to this one.
 
     Needs KAFKA_BROKERS and REDIS_URL (or kafka.brokers and store.redis_url). On SIGTERM or Ctrl-C its sessions go to
-    the others, and it ends with exit code 0. SIGHUP replaces its models, as with `serve`.
+    the others, and it ends with exit code 0. SIGHUP replaces its models, as with `serve`. With finalizer.enabled it
+    leaves whole segments to `streamscribe finalizer`s, and needs no model for them.
 
     Examples:
 
     ```
     streamscribe worker --profile zh
+    streamscribe worker --profile zh --set finalizer.enabled=true
     streamscribe worker --profile tiny --health-port 8011 --set kafka.instance_id=worker-1
     ```
     """
@@ -114,21 +118,69 @@ def worker(
         observe__log_format=log_format,
     )
     settings = read()
-    require_models(settings)
+    from streamscribe.bootstrap.engines import recognizer_ids
+
+    elsewhere = recognizer_ids(settings.model) if settings.finalizer.enabled else ()
+    require_models(settings, wanted=lambda model_id: model_id not in elsewhere)
     import uvloop
 
     from streamscribe.bootstrap.cluster.worker import serve_worker
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
-    announce = _tell_json if json else _tell
+    announce = _tell_json if json else partial(_tell, "worker")
     uvloop.run(serve_worker(settings, started_at=started_at, announce=announce, reread=read))
     leave()
 
 
-def _tell(working: "Working") -> None:
+def finalizer(
+    profile: ProfileOption = None,
+    model: ModelOption = None,
+    health_port: FinalizerPortOption = None,
+    log_format: LogFormatOption = None,
+    config: ConfigOption = None,
+    set_: SetOption = None,
+    json: ListeningJsonOption = False,
+) -> None:
+    """Recognise whole segments for workers of a cluster that have finalizer.enabled: the second pass, or the only one.
+
+    Needs KAFKA_BROKERS and REDIS_URL (or kafka.brokers and store.redis_url), and the profile and model of the workers.
+    Of its models it loads the one that recognises segments. On SIGTERM or Ctrl-C it answers what it has read, leaves
+    the rest to the others, and ends with exit code 0.
+
+    Examples:
+
+    ```
+    streamscribe finalizer --profile zh
+    streamscribe finalizer --profile zh --model nano --health-port 8021 --set model.device=cuda
+    ```
+    """
+    started_at = monotonic()
+    settings = settings_from(
+        config,
+        set_,
+        finalizer__health_port=health_port,
+        model__profile=profile,
+        model__second_pass=model,
+        observe__log_format=log_format,
+    )
+    from streamscribe.bootstrap.engines import recognizer_ids
+
+    require_models(settings, wanted=lambda model_id: model_id in recognizer_ids(settings.model))
+    import uvloop
+
+    from streamscribe.bootstrap.cluster.finalizer import serve_finalizer
+    from streamscribe.observe.logs import configure
+
+    configure(settings.observe)
+    announce = _tell_json if json else partial(_tell, "finalizer")
+    uvloop.run(serve_finalizer(settings, started_at=started_at, announce=announce))
+    leave()
+
+
+def _tell(role: str, working: "Working") -> None:
     out.print(
-        f"The worker is ready after {working.ready_s:.1f} s; health and metrics at {working.url}  (Ctrl-C ends it)"
+        f"The {role} is ready after {working.ready_s:.1f} s; health and metrics at {working.url}  (Ctrl-C ends it)"
     )
 
 

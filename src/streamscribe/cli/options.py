@@ -76,6 +76,9 @@ LogFormatOption = Annotated[str | None, typer.Option(help="json or console.")]
 HealthPortOption = Annotated[
     int | None, typer.Option(help="Port of /readyz, /healthz and /metrics (default 8010; 0 takes a free one).")
 ]
+FinalizerPortOption = Annotated[
+    int | None, typer.Option("--health-port", help="As a worker's (default 8020; 0 takes a free one).")
+]
 ListeningJsonOption = Annotated[
     bool, typer.Option("--json", help="Say where it listens as one line of JSON, once it is ready.")
 ]
@@ -170,15 +173,22 @@ def settings_from(config: Path | None, assignments: list[str] | None, **flags: A
     return settings
 
 
-def require_models(settings: "Settings", *others: str) -> None:
-    """Ends with exit code 3 and the one command to type where the profile's models, or `others`, are not installed."""
+def require_models(settings: "Settings", *others: str, wanted: Callable[[str], bool] = lambda model_id: True) -> None:
+    """Ends with exit code 3 and the one command to type where the profile's models, or `others`, are not installed.
+
+    Of the profile's only those that are `wanted` are looked for.
+    """
     from streamscribe.models.registry import find, installed, of_profile
 
     directory = settings.model.dir.expanduser()
-    of_this_profile = of_profile(settings.model.profile)
+    whole_profile = of_profile(settings.model.profile)
+    of_this_profile = [model for model in whole_profile if wanted(model.id)]
     missing = [model.id for model in (*of_this_profile, *map(find, others)) if not installed(model, directory)]
     if not missing:
         return
-    names = [f"--profile {settings.model.profile}"] if any(model.id in missing for model in of_this_profile) else []
-    names += [id_ for id_ in others if id_ in missing]
+    if len(of_this_profile) < len(whole_profile):
+        names = missing
+    else:
+        names = [f"--profile {settings.model.profile}"] if any(one.id in missing for one in of_this_profile) else []
+        names += [id_ for id_ in others if id_ in missing]
     fail(f"not installed: {', '.join(missing)}; type: streamscribe models pull {' '.join(names)}", Exit.NOT_INSTALLED)

@@ -8,14 +8,26 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 Read = Callable[[], float]
 
 GAUGES = {
+    "streamscribe_known_workers": "Workers that tell this gateway their load.",
     "streamscribe_bus_partitions": "Partitions of audio-chunks that this worker has.",
     "streamscribe_bus_unsent_bytes": "What was told and is not in the log yet.",
+    "streamscribe_finals_asked": "Segments of this worker that its finalizers have not answered yet.",
+    "streamscribe_finalizer_partitions": "Partitions of offline-finalize that this finalizer has.",
+    "streamscribe_finalizer_waiting_requests": "Segments of those partitions that are not answered.",
+    "streamscribe_finalizer_waiting_audio_seconds": "About how much audio they have.",
+    "streamscribe_finalizer_oldest_seconds": "How long the oldest of them that was read has waited.",
 }
 COUNTERS = {
     "streamscribe_fenced_events": "Events dropped of workers that had lost their sessions.",
     "streamscribe_dead_letters": "Records or results that could not be read.",
     "streamscribe_lost_sessions": "Sessions that another worker had taken.",
     "streamscribe_dropped_results": "Partials and progress not told because the brokers did not keep up.",
+    "streamscribe_finals_answered": "Segments of this worker that finalizers have answered.",
+    "streamscribe_finals_timed_out": "Segments of this worker that no finalizer answered in time.",
+    "streamscribe_finals_dropped": "Answers of finalizers that came again, or too late.",
+    "streamscribe_finalizer_answered": "Answers of this finalizer that are in the log.",
+    "streamscribe_finalizer_repeated": "Requests that it answered without hearing them again.",
+    "streamscribe_finalizer_expired": "Requests that nobody waited for any more.",
     "streamscribe_store_fenced": "Writes that the store refused of a former owner.",
     "streamscribe_store_failures": "Calls that the store did not answer.",
 }

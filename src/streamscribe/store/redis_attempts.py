@@ -1,5 +1,6 @@
 """How often a segment was begun by a finalizer and never ended, counted in Redis."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ class RedisAttempts:
         self._redis: Any = redis.asyncio.Redis.from_url(
             url, max_connections=max_connections, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
         )
+        self._connections = asyncio.Semaphore(max_connections)
         self._clock = clock
         self._away_until = 0.0
         self.failures = 0
@@ -53,15 +55,16 @@ class RedisAttempts:
         await self._redis.aclose()
 
     async def _ask(self, asked: Any) -> list[Any]:
-        if self._clock() < self._away_until:
-            return []
-        try:
-            answers: list[Any] = await asked.execute()
-        except (told.RedisError, OSError):
-            self.failures += 1
-            self._away_until = self._clock() + AWAY_S
-            return []
-        return answers
+        async with self._connections:
+            if self._clock() < self._away_until:
+                return []
+            try:
+                answers: list[Any] = await asked.execute()
+            except (told.RedisError, OSError):
+                self.failures += 1
+                self._away_until = self._clock() + AWAY_S
+                return []
+            return answers
 
 
 def _key(session_id: SessionId, segment_id: int) -> str:

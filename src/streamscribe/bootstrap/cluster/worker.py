@@ -1,24 +1,30 @@
 """A worker of a cluster: models, and sessions of whichever partitions the group gives it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from streamscribe.bootstrap.cluster.board import BoardWriter, open_board
+from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
+from streamscribe.bootstrap.desk import LevelsDesk
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
+from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
 from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
-from streamscribe.models.replica import StepReport
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.metrics import Metrics
+from streamscribe.observe.worker_load import WorkerLoadMeter
 from streamscribe.ports import SessionStore
-from streamscribe.settings import Settings
+from streamscribe.settings import Settings, StoreSettings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -31,14 +37,6 @@ class Working:
     url: str
     ready_s: float
     warmup_s: dict[str, float]
-
-
-class _Unobserved:
-    """A worker lets nobody in: its load is the group's affair."""
-
-    def step_done(self, report: StepReport) -> None: ...
-
-    def loop_lagged(self, seconds: float) -> None: ...
 
 
 async def serve_worker(
@@ -62,8 +60,12 @@ async def serve_worker(
                 bus = KafkaWorkerBus(settings.kafka, store, settings.limits.max_message_bytes)
                 await bus.start()
                 ClusterMetrics(metrics.registry, _figures(bus, store))
+                load = WorkerLoadMeter()
                 health = Health({"bus": bus.check, "store": store.check})
-                async with worker_side(settings, bus, metrics, _Unobserved(), warm_first=True) as side:
+                async with (
+                    recognition_elsewhere(settings, metrics.registry) as elsewhere,
+                    worker_side(settings, bus, metrics, load, warm_first=True, elsewhere=elsewhere) as side,
+                ):
                     readiness = _Readiness(side, health)
                     app = create_health_app(metrics, readiness, door)
                     async with (
@@ -77,13 +79,32 @@ async def serve_worker(
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
                             announce(Working(url, monotonic() - started_at, side.models.warmup_s))
-                            await stop.wait()
+                            async with _on_board(settings.store, load, bus, side):
+                                await stop.wait()
                         readiness.leaving = True
                         await bus.close()
                         for task in running:
                             task.cancel()
             finally:
                 await store.close()
+
+
+@asynccontextmanager
+async def _on_board(
+    settings: StoreSettings, load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide
+) -> AsyncIterator[None]:
+    """Gateways know of this worker, and may ask it, as long as this lasts."""
+    async with open_board(settings) as board, asyncio.TaskGroup() as tasks:
+        look = partial(_look, load, bus, side)
+        writing = tasks.create_task(BoardWriter(board, bus.owner, look, LevelsDesk(side.caches.levels)).run())
+        try:
+            yield
+        finally:
+            writing.cancel()
+
+
+def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide) -> WorkerLoad:
+    return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=side.models.outage() is not None)
 
 
 def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:

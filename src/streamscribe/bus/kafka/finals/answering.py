@@ -127,6 +127,8 @@ class KafkaFinalizer:
 
     async def close(self, drain_s: float = 0.0) -> None:
         """Reads no more, answers what it has within `drain_s`, and leaves the group; the rest is for the others."""
+        if self._leaving:
+            return
         self._leaving = True
         for number in self._ledgers:
             self._membership.pause(number)

@@ -1,0 +1,141 @@
+"""A finalizer of a cluster: one recogniser, and the segments of whichever partitions the group gives it."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, NoReturn
+
+from streamscribe.bootstrap.caches import Caches, open_caches
+from streamscribe.bootstrap.cluster.health import Health, metrics_door
+from streamscribe.bootstrap.cluster.worker import Working
+from streamscribe.bootstrap.desk import sweep
+from streamscribe.bootstrap.kafka import need_kafka
+from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.sessions import open_attempts
+from streamscribe.core.batching import Priority
+from streamscribe.core.errors import ModelUnavailable
+from streamscribe.core.fair_share import Share
+from streamscribe.gateway.app import create_health_app
+from streamscribe.gateway.drain import done_before, stop_signals
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.models.memory import share_heap
+from streamscribe.models.pool import WATCH_EVERY_S, Recognition, close_version, start_and_wait
+from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
+from streamscribe.observe.loop import probe_event_loop
+from streamscribe.observe.metrics import Metrics
+from streamscribe.settings import Settings
+
+if TYPE_CHECKING:
+    from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
+
+
+class Stopped(Exception):
+    """The recogniser can hear nothing any more: others must take over what is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """The recogniser, for requests of the log."""
+
+    recognition: Recognition
+
+    async def __call__(self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share) -> Hypothesis:
+        """What was heard. Raises Stopped where the model has stopped, hangs or fails at everything."""
+        stage = self.recognition.stage
+        try:
+            return await stage.submit(request, priority=priority, audio_s=audio_s, share=share, patient=True)
+        except ModelUnavailable as error:
+            if any(part.outage() is not None for part in self.recognition.parts):
+                raise Stopped from error
+            raise
+
+    async def watch(self) -> NoReturn:
+        """Fails what waits for a step that hangs; ends by cancellation."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            for part in self.recognition.parts:
+                part.fail_if_stalled()
+
+
+class _Readiness:
+    def __init__(self, recognition: Recognition, health: Health) -> None:
+        self._recognition = recognition
+        self._health = health
+        self.leaving = False
+
+    def waiting_for(self) -> list[str]:
+        """What is not ready."""
+        models = [f"model {part.name}" for part in self._recognition.parts if not part.ready]
+        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
+
+
+async def serve_finalizer(settings: Settings, *, started_at: float, announce: Callable[[Working], None]) -> None:
+    """Works until SIGTERM or SIGINT: then it answers what it has read and leaves the group.
+
+    Joins the group when its model is warm. Raises SettingsError for what is not set, BusUnavailable at the start and
+    when requests cannot be answered any more, ModelUnavailable for the model.
+    """
+    need_kafka()
+    from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
+
+    ours = settings.finalizer
+    share_heap()
+    metrics = Metrics()
+    with bound(Address(ours.health_host, ours.health_port, "finalizer.health_port")) as sockets:
+        async with AsyncExitStack() as stack:
+            stop = await stack.enter_async_context(stop_signals())
+            door = await stack.enter_async_context(metrics_door(settings))
+            attempts = open_attempts(settings.store)
+            stack.push_async_callback(attempts.close)
+            finalizer = KafkaFinalizer(settings.kafka, attempts)
+            await finalizer.start()
+            stack.push_async_callback(finalizer.close)
+            ClusterMetrics(metrics.registry, _figures(finalizer))
+            health = Health({"bus": finalizer.check})
+            recognition, caches = await asyncio.to_thread(_loaded, settings, metrics)
+            stack.push_async_callback(asyncio.to_thread, caches.levels.close)
+            stack.push_async_callback(asyncio.to_thread, close_version, recognition)
+            hearing, readiness = Hearing(recognition), _Readiness(recognition, health)
+            app = create_health_app(metrics, readiness, door)
+            listener = await stack.enter_async_context(
+                Listener([Binding(app, sockets[0])], settings.gateway, settings.limits)
+            )
+            async with asyncio.TaskGroup() as tasks:
+                works = (health.watch(), hearing.watch(), sweep(caches.levels), probe_event_loop(metrics.loop_lagged))
+                running = [tasks.create_task(work) for work in (*works, _fail_with(finalizer))]
+                if await done_before(stop, asyncio.to_thread(start_and_wait, recognition)):
+                    finalizer.attach(hearing)
+                    url = f"http://{ours.health_host}:{listener.ports[0]}"
+                    warmup_s = {part.name: part.warmup_s for part in recognition.parts}
+                    announce(Working(url, monotonic() - started_at, warmup_s))
+                    await stop.wait()
+                readiness.leaving = True
+                await finalizer.close(ours.drain_timeout_s)
+                for task in running:
+                    task.cancel()
+
+
+def _loaded(settings: Settings, metrics: Metrics) -> tuple[Recognition, Caches]:
+    caches = open_caches(settings.cache, one_tenant=settings.gateway.tenants_file is None)
+    loader = ModelLoader(metrics.step_done, caches=caches, registry=metrics.registry, on_ejected=metrics.model_ejected)
+    return loader.recognition(settings.model), caches
+
+
+def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
+    return {
+        "streamscribe_finalizer_partitions": lambda: float(len(finalizer.partitions)),
+        "streamscribe_finalizer_waiting_requests": lambda: float(finalizer.waiting),
+        "streamscribe_finalizer_waiting_audio_seconds": lambda: finalizer.waiting_s,
+        "streamscribe_finalizer_oldest_seconds": lambda: finalizer.oldest_s,
+        "streamscribe_finalizer_answered": lambda: float(finalizer.answered),
+        "streamscribe_finalizer_repeated": lambda: float(finalizer.repeated),
+        "streamscribe_finalizer_expired": lambda: float(finalizer.expired),
+        "streamscribe_dead_letters": lambda: float(finalizer.dead_letters),
+    }
+
+
+async def _fail_with(finalizer: "KafkaFinalizer") -> NoReturn:
+    raise await finalizer.failed()
