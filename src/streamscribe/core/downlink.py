@@ -10,6 +10,7 @@ from streamscribe.core import records as r
 from streamscribe.core.result_log import ResultLog
 from streamscribe.core.results import Result
 from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.core.session_mark import DownlinkMark
 
 WorkerNews = r.Recognised | r.RulesHit | r.Progress | r.SpeechStarted | r.SpeechStopped | r.Flushed
 """What a worker tells while it works."""
@@ -21,13 +22,14 @@ class Downlink:
     What another worker tells again is dropped: voice of audio whose voice was told, the answer to a flush that has one.
     """
 
-    def __init__(self, identity: SessionIdentity, limits: SessionLimits) -> None:
+    def __init__(self, identity: SessionIdentity, limits: SessionLimits, mark: DownlinkMark | None = None) -> None:
+        """Goes on behind a `mark`."""
         self._identity = identity
         self._limits = limits
-        self._results = ResultLog(limits.replay_bytes)
-        self._voice: dict[int, tuple[int, bool]] = {}
-        self._answered = -1
-        self._processed_ms = 0
+        self._results = ResultLog(limits.replay_bytes, mark.results if mark else None)
+        self._voice = {channel: (at_ms, started) for channel, at_ms, started in mark.voice} if mark else {}
+        self._answered = mark.answered if mark else -1
+        self._processed_ms = mark.processed_ms if mark else 0
 
     @property
     def processed_ms(self) -> int:
@@ -50,6 +52,14 @@ class Downlink:
                 resume_window_s=limits.resume_window_s,
             ),
         )
+
+    def mark(self) -> DownlinkMark | None:
+        """Where it stands; None while a text without its final is shown."""
+        results = self._results.mark()
+        if results is None:
+            return None
+        voice = tuple((channel, at_ms, started) for channel, (at_ms, started) in sorted(self._voice.items()))
+        return DownlinkMark(results, self._processed_ms, self._answered, voice)
 
     def take(self, news: WorkerNews, received_ms: int) -> list[m.ServerMessage]:
         """What the client is to be told of it; nothing of a result that is not new."""

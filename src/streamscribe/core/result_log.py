@@ -6,6 +6,7 @@ from dataclasses import replace
 from streamscribe.core.integrity import ensure
 from streamscribe.core.records import RulesHit
 from streamscribe.core.results import Result
+from streamscribe.core.session_mark import ResultMark, runs_of
 from streamscribe.core.transcript import continue_from
 
 _REMEMBERED_FINALS = 1024
@@ -38,7 +39,8 @@ class ResultLog:
     only the newest of each segment that has no final yet, as a client overwrites them anyway.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, mark: ResultMark | None = None) -> None:
+        """Goes on behind a `mark`, before which nothing is held any more."""
         self._max_bytes = max_bytes
         self._finals: deque[tuple[Result, int]] = deque()
         self._hits: dict[int, RulesHit] = {}
@@ -50,11 +52,26 @@ class ResultLog:
         self._final_pass: dict[int, int] = {}
         self._told: set[int] = set()
         self._closed_up_to = -1
+        if mark is not None:
+            self._last_version = self._dropped_version = mark.last_version
+            self._closed_up_to = mark.closed_up_to
+            for run in mark.finals:
+                for segment_id in range(run.first, run.first + run.count):
+                    self._final_pass[segment_id] = run.pass_
+                    if run.stands:
+                        self._told.add(segment_id)
 
     @property
     def last_version(self) -> int:
         """The newest version given; 0 before the first."""
         return self._last_version
+
+    def mark(self) -> ResultMark | None:
+        """Where it stands; None while a text without its final is shown, or hits wait for theirs."""
+        if self._partials or self._expected is not None:
+            return None
+        finals = ((one, self._final_pass[one], one in self._told) for one in sorted(self._final_pass))
+        return ResultMark(self._last_version, self._closed_up_to, runs_of(finals))
 
     def add(self, result: Result) -> Result | None:
         """The result as the client is told it; None for one that tells nothing new."""

@@ -52,6 +52,7 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_life import SessionLife
+from streamscribe.core.session_mark import SessionMark
 from streamscribe.core.session_past import SessionPast
 from streamscribe.core.session_table import Stage
 from streamscribe.core.session_timers import Alarm, SessionTimers
@@ -106,6 +107,13 @@ class Session:
     def processed_ms(self) -> int:
         """Audio that the worker has heard, as it last told."""
         return self._downlink.processed_ms
+
+    def mark(self) -> SessionMark | None:
+        """Where it stands in its log; None where that cannot be said without texts, or it is done."""
+        if self._life.done:
+            return None
+        uplink, downlink = self._uplink.mark(ended=self._life.ended), self._downlink.mark()
+        return None if uplink is None or downlink is None else SessionMark(uplink, downlink)
 
     def open(self, now: float) -> list[Effect]:
         """Greets the client: the first effects of a session."""

@@ -35,6 +35,11 @@ class SessionLife:
         """Whether it was not the client who ended it."""
         return self._closing_error is not None
 
+    @property
+    def done(self) -> bool:
+        """Whether its worker is, well or badly; or all is over."""
+        return self._outcome is not None or self.stage is Stage.CLOSED
+
     def go_on(self, now: float, *, ended: bool, outcome: r.Finished | r.Failed | None) -> None:
         """Begins where another gateway lost its client: detached."""
         self.begin()

@@ -24,6 +24,7 @@ from streamscribe.core.records import (
     SessionOpened,
 )
 from streamscribe.core.session_io import Effect, Pace, Publish, Send, SessionIdentity, SessionLimits, TenantTexts
+from streamscribe.core.session_mark import UplinkMark
 from streamscribe.core.session_past import UplinkPast
 
 CONTROL_CHUNKS = 20
@@ -103,6 +104,14 @@ class Uplink:
     def received_ms(self) -> int:
         """Audio received so far."""
         return self._received_bytes * 1000 // self._bytes_per_s
+
+    def mark(self, *, ended: bool) -> UplinkMark | None:
+        """Where it stands; None while something is not durable, or held, or where nothing was published yet."""
+        if not self.begun or not self.settled or self.holding:
+            return None
+        acked = self._records.durable_sequence
+        next_sequence = None if acked is None else acked + 1
+        return UplinkMark(self._records.published, next_sequence, self._received_bytes, ended)
 
     def _sequence_of(self, message: Audio) -> int | None:
         return message.sequence if self.options.sequenced else self._intake.next_sequence
