@@ -18,7 +18,7 @@ from streamscribe.cache.expiry import MAX_ENTRIES, ExpiringBooks
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.core.integrity import ensure
-from streamscribe.files import read_small
+from streamscribe.files import open_regular
 from streamscribe.ports import Blob, Usage, Verified
 
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
@@ -195,7 +195,8 @@ class DiskBlobs:
     def _read(self, key: CacheKey) -> Sealed | None:
         """A held blob. One whose file is gone is forgotten; one that does not verify is removed and counted."""
         try:
-            stored = read_small(self._path(key), self._max_bytes)
+            with open_regular(self._path(key)) as file:
+                stored = file.read()
         except FileNotFoundError:
             with self._lock:
                 if not self._path(key).exists():
