@@ -1,0 +1,247 @@
+"""The parts of finals over Kafka, without a broker: what is counted, remembered, tried alone, and carried."""
+
+import asyncio
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from streamscribe.bus.kafka.finals.codec import heard_of, hypothesis_of, question, read_question
+from streamscribe.bus.kafka.finals.isolation import Isolation
+from streamscribe.bus.kafka.finals.known import MAX_KNOWN, Answer, Known
+from streamscribe.bus.kafka.finals.ledger import Ledger
+from streamscribe.bus.kafka.finals.trying import ENDINGS_TOGETHER, Trying
+from streamscribe.core.batching import Priority
+from streamscribe.core.errors import BadRequest, ModelUnavailable, Quarantined
+from streamscribe.core.fair_share import Share
+from streamscribe.core.ids import SessionId, TraceId
+from streamscribe.core.options import Hotword
+from streamscribe.core.tokens import HypothesisWord
+from streamscribe.models.ports import Hypothesis, Origin, Samples, SegmentRequest
+from streamscribe.wire.final_requests import FinalHeard, FinalRequest, SampleFormat, encode_request
+from tests.contracts.finals_rig import MemoryAttempts
+
+ORIGIN = Origin(SessionId("s"), 3, TraceId("t"))
+S = SessionId("s")
+
+
+def asked(request: SegmentRequest, priority: Priority = Priority.URGENT, number: int = 0) -> FinalRequest:
+    return question(
+        request, priority=priority, share=Share("acme", 2), asked_by="w", number=number, reply_to=1, patience_ms=1000
+    )
+
+
+@given(arrays.arrays(np.float32, st.integers(0, 200), elements=st.floats(-2, 2, width=32)))
+def test_samples_arrive_bit_for_bit(samples: Samples) -> None:
+    _, request = read_question(encode_request(asked(SegmentRequest(samples, origin=ORIGIN))))
+    assert request.samples.dtype == np.float32
+    assert np.array_equal(request.samples, samples)
+
+
+@given(st.lists(st.integers(-32768, 32767)))
+def test_what_a_client_sent_in_16_bits_goes_on_in_16_bits(pcm: list[int]) -> None:
+    samples = np.array(pcm, np.float32) / 32768
+    sent = asked(SegmentRequest(samples, origin=ORIGIN))
+    assert (sent.sample_format, len(sent.audio)) == (SampleFormat.S16, 2 * len(pcm))
+    assert np.array_equal(read_question(encode_request(sent))[1].samples, samples)
+
+
+def test_audio_that_is_no_numbers_is_a_bad_request() -> None:
+    sent = asked(SegmentRequest(np.array([np.nan, np.inf, 0.1], np.float32), origin=ORIGIN))
+    with pytest.raises(BadRequest, match="finite"):
+        read_question(encode_request(sent))
+
+
+def test_equal_questions_have_equal_fingerprints_whoever_asks_and_others_have_others() -> None:
+    samples = np.ones(10, np.float32)
+    request = SegmentRequest(samples, origin=ORIGIN)
+    same = {asked(request).fingerprint, asked(request, Priority.BULK, number=9).fingerprint}
+    others = [
+        SegmentRequest(samples / 2, origin=ORIGIN),
+        SegmentRequest(samples, origin=ORIGIN, language="zh"),
+        SegmentRequest(samples, origin=ORIGIN, hotwords=(Hotword("a"),)),
+        SegmentRequest(samples, origin=ORIGIN, hotwords=(Hotword("a", 2),)),
+        SegmentRequest(samples, origin=ORIGIN, words=True),
+        SegmentRequest(samples, origin=ORIGIN, itn=True),
+        SegmentRequest(samples, origin=ORIGIN, context="before"),
+    ]
+    assert len(same) == 1
+    assert len(same | {asked(other).fingerprint for other in others}) == 1 + len(others)
+
+
+def test_what_was_heard_arrives_as_python_has_it() -> None:
+    words = (HypothesisWord("a", np.int64(1), np.int32(2), np.float32(0.5)),)  # type: ignore[arg-type]
+    heard = heard_of(Hypothesis("a", "zh", np.float32(0.25), words, True, "sad", ("applause",)))  # type: ignore[arg-type]
+    assert [type(value) for value in (heard.confidence, heard.words[0].start, heard.words[0].confidence)] == [
+        float,
+        int,
+        float,
+    ]
+    assert hypothesis_of(heard) == Hypothesis(
+        "a", "zh", 0.25, (HypothesisWord("a", 1, 2, 0.5),), True, "sad", ("applause",)
+    )
+
+
+@given(st.lists(st.booleans(), max_size=60), st.randoms(use_true_random=False))
+def test_a_partition_is_committed_up_to_its_oldest_unanswered_request(comes: list[bool], chance) -> None:  # type: ignore[no-untyped-def]
+    ledger, open_now, next_offset = Ledger(0), set[int](), 0
+    for come in comes:
+        if come or not open_now:
+            ledger.come(next_offset, float(next_offset))
+            open_now.add(next_offset)
+            next_offset += chance.choice((1, 1, 5))
+        else:
+            done = chance.choice(sorted(open_now))
+            open_now.remove(done)
+            ledger.over(done)
+        ledger.check_integrity()
+        assert ledger.committable is not None
+        assert ledger.committable == min(open_now, default=ledger.next)
+        assert ledger.oldest_s == min(map(float, open_now), default=None)
+
+
+# what is remembered
+
+
+def request_of(segment_id: int, fingerprint: str = "f", *, store: bool = True) -> FinalRequest:
+    return FinalRequest(S, segment_id, TraceId("t"), "w", 0, 0, 1000, fingerprint, SampleFormat.S16, b"", store=store)
+
+
+class Hearer:
+    def __init__(self) -> None:
+        self.calls = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.answers: list[Answer | BaseException] = []
+
+    async def __call__(self) -> Answer:
+        self.calls += 1
+        call = self.calls
+        await self.gate.wait()
+        answer = self.answers.pop(0) if self.answers else FinalHeard(f"heard {call}")
+        if isinstance(answer, BaseException) and not isinstance(answer, ModelUnavailable):
+            raise answer
+        return answer
+
+
+async def test_equal_requests_are_heard_once_at_one_time_and_afterwards() -> None:
+    known, hear = Known(), Hearer()
+    hear.gate.clear()
+    together = [asyncio.ensure_future(known.answer(request_of(1), hear)) for _ in range(3)]
+    await asyncio.sleep(0)
+    hear.gate.set()
+    assert await asyncio.gather(*together) == [FinalHeard("heard 1")] * 3
+    assert await known.answer(request_of(1), hear) == FinalHeard("heard 1")
+    assert (hear.calls, known.repeated) == (1, 3)
+    assert await known.answer(request_of(1, "other"), hear) == FinalHeard("heard 2")
+    assert await known.answer(request_of(2), hear) == FinalHeard("heard 3")
+
+
+async def test_neither_errors_are_remembered_nor_what_may_not_be_stored() -> None:
+    known, hear = Known(), Hearer()
+    hear.answers = [ModelUnavailable("once")]
+    assert isinstance(await known.answer(request_of(1), hear), ModelUnavailable)
+    assert await known.answer(request_of(1), hear) == FinalHeard("heard 2")
+    assert await known.answer(request_of(2, store=False), hear) == FinalHeard("heard 3")
+    assert await known.answer(request_of(2, store=False), hear) == FinalHeard("heard 4")
+
+
+async def test_whoever_waits_for_one_that_is_given_up_hears_itself() -> None:
+    known, hear = Known(), Hearer()
+    hear.gate.clear()
+    first, second = (asyncio.ensure_future(known.answer(request_of(1), hear)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    hear.gate.set()
+    assert await second == FinalHeard("heard 2")
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_the_oldest_answers_are_forgotten() -> None:
+    known, hear = Known(), Hearer()
+    for segment_id in range(MAX_KNOWN + 1):
+        await known.answer(request_of(segment_id), hear)
+    await known.answer(request_of(MAX_KNOWN), hear)
+    assert hear.calls == MAX_KNOWN + 1
+    await known.answer(request_of(0), hear)
+    assert hear.calls == MAX_KNOWN + 2
+
+
+# what is tried alone
+
+
+async def test_many_are_inside_together_or_one_alone_whom_nobody_passes() -> None:
+    isolation, inside, log = Isolation(), Counter[str](), list[str]()
+
+    async def one(name: str, *, alone: bool) -> None:
+        async with isolation.alone() if alone else isolation.together():
+            inside["alone" if alone else "together"] += 1
+            assert inside["alone"] <= 1
+            assert not (inside["alone"] and inside["together"])
+            log.append(name)
+            await asyncio.sleep(0.001)
+            inside["alone" if alone else "together"] -= 1
+
+    tasks = [asyncio.ensure_future(one(f"{number}", alone=number % 4 == 2)) for number in range(12)]
+    gone = asyncio.ensure_future(one("gone", alone=True))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert sorted(log) == sorted(map(str, range(12)))
+    assert log.index("2") < log.index("3")
+
+
+async def test_an_attempt_that_ends_is_forgotten_and_one_that_is_given_up_was_none() -> None:
+    attempts = MemoryAttempts()
+    trying = Trying(attempts)
+    async with trying.one(S, 1):
+        assert attempts.counts[S, 1] == 1
+    assert (S, 1) not in attempts.counts
+
+    async def given_up() -> None:
+        async with trying.one(S, 2):
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(given_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert attempts.counts[S, 2] == 0
+
+
+async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_a_third_by_nobody() -> None:
+    attempts = MemoryAttempts()
+    beside = asyncio.Event()
+
+    async def other(trying: Trying) -> None:
+        async with trying.one(S, 0):
+            await beside.wait()
+
+    for endings in range(ENDINGS_TOGETHER):
+        with pytest.raises(RuntimeError):
+            async with Trying(attempts).one(S, 1):
+                raise RuntimeError("the process ends")
+        assert attempts.counts[S, 1] == endings + 1
+    trying = Trying(attempts)
+    company = asyncio.ensure_future(other(trying))
+    await asyncio.sleep(0)
+
+    async def third() -> None:
+        async with trying.one(S, 1):
+            assert company.done()
+            raise RuntimeError("the process ends")
+
+    alone = asyncio.ensure_future(third())
+    await asyncio.sleep(0.01)
+    assert not alone.done()
+    assert attempts.counts[S, 1] == ENDINGS_TOGETHER  # to wait is no attempt
+    beside.set()
+    with pytest.raises(RuntimeError):
+        await alone
+    with pytest.raises(Quarantined):
+        async with Trying(attempts).one(S, 1):
+            pass
