@@ -10,7 +10,7 @@ from typing import Protocol
 
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.checkpoint import Checkpoint
-from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.lease import Lease
 from streamscribe.core.options import Hotword
 from streamscribe.core.records import Emitted, Record, SessionOpened, WorkerEvent
@@ -83,6 +83,10 @@ class MovingBus(GatewayBus, Protocol):
 
     def here(self, generation: int) -> "Place":
         """Where this gateway will hear of a session that begins, or goes on, here and now."""
+        ...
+
+    def stand(self, session_id: SessionId, mark: bytes) -> "Place | None":
+        """The place from which another gateway may read on that knows the mark; None where that cannot be said now."""
         ...
 
     async def take_over(self, ticket: "Ticket", past: SessionPast) -> None:
@@ -235,12 +239,17 @@ class Kept(IntEnum):
 class Place:
     """Where a gateway hears of a session: in the bus' partition of results `partition`, from `offset` on.
 
-    `generation` says the how manieth gateway of the session it is, from 0.
+    `generation` says the how manieth gateway of the session it is, from 0. With a `mark` (`wire.session_mark`) all that
+    must be known of what lies before is in there: workers had spoken up to `epoch`, and the session's records that are
+    not in it lie from `audio_offset` on.
     """
 
     partition: int
     offset: int
     generation: int
+    mark: bytes = b""
+    epoch: LeaseEpoch | None = None
+    audio_offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +257,7 @@ class Ticket:
     """What another gateway needs to let a session's client in: who it is, and where all that was told of it lies.
 
     `token_digest` is SHA-256 of the resume token, which itself is kept nowhere. `places` are those of all gateways that
-    had the session, in order; the last one has it.
+    had the session, in order; the last one has it. Those whose results nobody needs any more are left out.
     """
 
     session_id: SessionId
@@ -356,6 +365,13 @@ class SessionStore(Protocol):
         """Another gateway takes the session: its name and its place, the last, are the ticket's now.
 
         False: another was quicker (the last place known is not the one before), and nothing is changed.
+        """
+        ...
+
+    async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
+        """The gateway that has the session tells from where it is to be read: the ticket's places, in place of `before`.
+
+        False: the places are others by now, and nothing is changed.
         """
         ...
 

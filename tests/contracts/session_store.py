@@ -8,7 +8,7 @@ import pytest
 from streamscribe.core.audio import AudioFormat, Encoding
 from streamscribe.core.checkpoint import ChannelPoint, Checkpoint
 from streamscribe.core.errors import LeaseLost, QuotaExceeded
-from streamscribe.core.ids import SessionId, TenantId, TraceId
+from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, Mode, SessionOptions
 from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import SessionOpened
@@ -275,6 +275,23 @@ class SessionStoreContract:
         await store.leave(seat(gateway="g2"))
         assert await store.ticket(S1) is None
         assert await store.session(S1) is None
+
+    async def test_a_gateway_tells_from_where_its_session_is_to_be_read_unless_another_has_it(self, store):
+        await store.enter(seat(gateway="g1"), max_sessions=1)
+        await store.hand_in(ticket())
+        marked = Place(3, 900, 1, b"\xff:\0 mark", LeaseEpoch(5), 70)
+        moved = ticket("g2", Place(0, 7, 0), Place(3, 20, 1))
+        assert await store.move(moved)
+        assert not await store.settle_places(ticket("g1", Place(0, 8, 0)), ticket().places)
+        settled = ticket("g2", marked)
+        assert await store.settle_places(settled, moved.places)
+        assert await store.ticket(S1) == settled
+        assert not await store.settle_places(settled, moved.places)
+        await store.hand_in(ticket())
+        assert await store.ticket(S1) == settled
+        again = ticket("g1", marked, Place(0, 40, 2))
+        assert await store.move(again)
+        assert await store.ticket(S1) == again
 
     async def test_of_many_gateways_that_take_a_session_at_once_one_gets_it(self, store):
         await store.enter(seat(gateway="g1"), max_sessions=1)

@@ -13,7 +13,7 @@ from streamscribe.core.integrity import ensure
 from streamscribe.core.lease import Lease, LeaseTable
 from streamscribe.core.records import SessionOpened
 from streamscribe.core.session_view import SessionPage, SessionView
-from streamscribe.ports import Kept, Seat, StoreCounts, Ticket
+from streamscribe.ports import Kept, Place, Seat, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 
 MINUTE_S = 60.0
@@ -159,7 +159,8 @@ class MemorySessions:
     async def hand_in(self, ticket: Ticket) -> None:
         """Keeps a session's ticket, unless it has moved."""
         known = self._touch(ticket.session_id, self._now())
-        if known.ticket is None or len(known.ticket.places) == 1:
+        had = known.ticket
+        if had is None or (len(had.places) == 1 and had.gateway == ticket.gateway):
             known.ticket = ticket
 
     async def ticket(self, session_id: SessionId) -> Ticket | None:
@@ -177,6 +178,14 @@ class MemorySessions:
         now = self._now()
         known = self._touch(ticket.session_id, now)
         known.ticket, known.told_at = ticket, now
+        return True
+
+    async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
+        """Its gateway tells from where the session is to be read."""
+        known = self._known.get(ticket.session_id)
+        if known is None or known.ticket is None or known.ticket.places != before:
+            return False
+        self._touch(ticket.session_id, self._now()).ticket = ticket
         return True
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:

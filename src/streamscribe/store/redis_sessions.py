@@ -20,7 +20,7 @@ from streamscribe.core.lease import Lease
 from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import Checkpointed, SessionOpened
 from streamscribe.core.session_view import SessionPage, SessionView
-from streamscribe.ports import Kept, Seat, StoreCounts, Ticket
+from streamscribe.ports import Kept, Place, Seat, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 from streamscribe.store.redis_server import RedisServer, server_of
 from streamscribe.store.redis_tickets import TICKET_FIELDS, places_text, ticket_of, ticket_text
@@ -196,6 +196,12 @@ class RedisSessions:
         """Another gateway takes the session, if its places are still those that it knows."""
         texts = (places_text(ticket.places[:-1]), places_text(ticket.places))
         named = (ticket.session_id, self._keep_us, ticket.gateway)
+        return bool(await self._script("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
+
+    async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
+        """Its gateway tells from where the session is to be read."""
+        named = (ticket.session_id, self._keep_us, ticket.gateway)
+        texts = (places_text(before), places_text(ticket.places))
         return bool(await self._script("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:

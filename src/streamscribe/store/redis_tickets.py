@@ -1,9 +1,12 @@
 """A session's ticket as Redis has it: two fields of the session's hash, beside its gateway's name."""
 
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
+
 import msgspec
 
 from streamscribe.core.errors import BadRequest, InternalError
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import SessionOpened
 from streamscribe.ports import Place, Ticket
 from streamscribe.wire.bus_records import decode_record, encode_record
@@ -21,8 +24,26 @@ def ticket_text(ticket: Ticket) -> bytes:
 
 
 def places_text(places: tuple[Place, ...]) -> str:
-    """`partition:offset:generation` of each."""
-    return " ".join(f"{place.partition}:{place.offset}:{place.generation}" for place in places)
+    """`partition:offset:generation` of each, and with a mark also `:epoch:audio_offset:mark`."""
+    return " ".join(map(_place_text, places))
+
+
+def _place_text(place: Place) -> str:
+    text = f"{place.partition}:{place.offset}:{place.generation}"
+    if not place.mark:
+        return text
+    return f"{text}:{place.epoch or 0}:{place.audio_offset}:{urlsafe_b64encode(place.mark).decode()}"
+
+
+def _place_of(text: str) -> Place:
+    """Raises ValueError and TypeError."""
+    partition, offset, generation, *marked = text.split(":")
+    place = Place(int(partition), int(offset), int(generation))
+    if not marked:
+        return place
+    epoch, audio_offset, mark = marked
+    epoch_then = LeaseEpoch(int(epoch)) if int(epoch) else None
+    return replace(place, mark=urlsafe_b64decode(mark), epoch=epoch_then, audio_offset=int(audio_offset))
 
 
 def ticket_of(
@@ -34,7 +55,7 @@ def ticket_of(
     try:
         called, digest, opened = _decode(ticket)
         record = decode_record(opened)
-        where = tuple(Place(*map(int, place.split(":"))) for place in places.decode().split())
+        where = tuple(map(_place_of, places.decode().split()))
     except (msgspec.MsgspecError, BadRequest, ValueError, TypeError):
         raise InternalError("the store has the session's ticket in a form that is not known here") from None
     if not isinstance(record, SessionOpened):
