@@ -8,10 +8,12 @@ and the other gateways', as told.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.load import SETTLED_S, ModelLoad
+from streamscribe.core.records import SessionOpened
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,29 @@ class WorkerLoad:
     voices: Mapping[int, GatewayVoices]
     models: tuple[ModelLoad, ...]
     outage: bool = False
+
+
+class Heard(Protocol):
+    """A session as its worker has it: who is told, and what it began with, where that is known."""
+
+    @property
+    def reply_to(self) -> int:
+        """The number of its gateway."""
+        ...
+
+    @property
+    def opened(self) -> SessionOpened | None:
+        """Its first record."""
+        ...
+
+
+def voices_by_gateway(sessions: Iterable[Heard]) -> Counter[int]:
+    """The voices of live sessions; files take what these leave, and count for nothing."""
+    voices: Counter[int] = Counter()
+    for session in sessions:
+        if session.opened is not None and session.opened.options.live:
+            voices[session.reply_to] += session.opened.options.audio.channels
+    return voices
 
 
 @dataclass(slots=True)

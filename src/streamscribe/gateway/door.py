@@ -1,5 +1,6 @@
 """Who may refuse a session, and who counts: what a hub asks of the rest of its process."""
 
+from secrets import token_hex
 from typing import Protocol
 
 from streamscribe.core.errors import Draining, StreamScribeError
@@ -7,6 +8,11 @@ from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import SessionOptions
 
 DRAINING_RETRY_S = 5.0
+
+
+def random_id() -> SessionId:
+    """An id that nobody can guess."""
+    return SessionId(token_hex(16))
 
 
 def going_down() -> Draining:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
@@ -23,7 +23,7 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
-from streamscribe.gateway.door import Admission, HubObserver, going_down
+from streamscribe.gateway.door import Admission, HubObserver, going_down, random_id
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.register import Moved, NoRegister, Register
 from streamscribe.gateway.spool import FilePlaces
@@ -50,7 +50,10 @@ class Hub:
         observer: HubObserver,
         admission: Admission,
         register: Register | None = None,
+        new_id: Callable[[], SessionId] = random_id,
     ) -> None:
+        """`new_id` names new sessions on the bus."""
+        self._new_id = new_id
         self._bus = bus
         self._register = register or NoRegister()
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
@@ -93,7 +96,7 @@ class Hub:
         `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
         kept after its end until its sink calls `delivered`, or for the resume window.
         """
-        bus_id = SessionId(token_hex(16))
+        bus_id = self._new_id()
         refusal = self._refusal(tenant, options, bus_id)
         if refusal is not None:
             self._observer.session_refused(refusal)

@@ -7,37 +7,47 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from streamscribe.audio.decode import DecoderPool
+from streamscribe.bootstrap.cluster.board import BoardReader, open_board
+from streamscribe.bootstrap.cluster.door import BUS, STORE, ClusterDoor, WorkersDoor
 from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.platform import decoding
 from streamscribe.bootstrap.sessions import open_shared_sessions
-from streamscribe.core.errors import StreamScribeError
-from streamscribe.core.ids import SessionId
-from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
 from streamscribe.observe.cluster_metrics import ClusterMetrics
-from streamscribe.observe.load import OUTAGE, LoadControl
+from streamscribe.observe.load import LoadControl
+from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import KafkaSettings, Settings
+from streamscribe.settings import KafkaSettings, ModelSettings, Settings
 
-BUS, STORE = "bus", "store"
+_log = get_logger(__name__)
+
+
+class NoModels:
+    """`bootstrap.reload.Reloads` of a process that has none; its keys are read again by themselves."""
+
+    async def to(self, settings: ModelSettings) -> None:
+        """Says where the models are."""
+        _log.warning("a gateway has no models to replace: send SIGHUP to each worker")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGateway:
-    """`bootstrap.parts.Parts` without models: nothing here is kept, warmed or replaced."""
+    """`bootstrap.parts.Parts` without models: nothing is warmed or replaced here, and what is kept the workers keep."""
 
     hub: Hub
     decoders: DecoderPool
     exposition: Metrics
     health: Health
-    desk: None = None
-    reloads: None = None
+    desk: WorkersDesk
+    reloads: NoModels
 
     @property
     def warmup_s(self) -> Mapping[str, float]:
@@ -52,31 +62,6 @@ class ClusterGateway:
         """At once: bus and store have answered before it was given."""
 
 
-class ClusterDoor:
-    """Lets nobody in whose audio could not be carried; the rest is the load's affair (of this process)."""
-
-    def __init__(self, load: LoadControl, health: Health, metrics: Metrics, *, without_store: bool) -> None:
-        """`without_store`: sessions are let in, by this gateway's own quotas, while the store does not answer."""
-        self._load = load
-        self._health = health
-        self._metrics = metrics
-        self._needed = (BUS,) if without_store else (BUS, STORE)
-
-    def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
-    ) -> StreamScribeError | None:
-        """Counts a session, or says why not."""
-        for name in self._needed:
-            if (error := self._health.error(name)) is not None:
-                self._metrics.session_shed(OUTAGE)
-                return type(error)(retry_after_s=error.retry_after_s)
-        return self._load.admit(options, session_id, yields=yields, resumes=resumes)
-
-    def release(self, options: SessionOptions, session_id: SessionId) -> None:
-        """The session is over."""
-        self._load.release(options, session_id)
-
-
 @asynccontextmanager
 async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncIterator[ClusterGateway]:
     """A running gateway, of a `name` that no other has. Raises SettingsError for what is not set, BusUnavailable and
@@ -86,6 +71,7 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     """
     need_kafka()
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+    from streamscribe.bus.kafka.partitioner import partition_of
 
     name = name or gateway_name()
     metrics = Metrics()
@@ -93,15 +79,17 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         store = open_shared_sessions(settings.store)
         stack.push_async_callback(store.close)
         await store.check()
-        bus = KafkaGatewayBus(
-            settings.kafka,
-            settings.limits.max_backlog_s,
-            settings.limits.max_message_bytes,
-            gateway_number(settings.kafka, name),
-        )
+        number = gateway_number(settings.kafka, name)
+        bus = KafkaGatewayBus(settings.kafka, settings.limits.max_backlog_s, settings.limits.max_message_bytes, number)
         await bus.start()
         stack.push_async_callback(bus.close)
+        board = await stack.enter_async_context(open_board(settings.store))
+        whose = partial(partition_of, partitions=settings.kafka.audio_partitions)
+        workers = WorkersDoor(settings.limits, number, whose, metrics.session_shed)
+        reader = BoardReader(board, workers)
+        await reader.read()
         figures = {
+            "streamscribe_known_workers": lambda: float(workers.count),
             "streamscribe_fenced_events": lambda: float(bus.fenced),
             "streamscribe_dead_letters": lambda: float(bus.dead_letters),
             "streamscribe_store_failures": lambda: float(store.counts().failures),
@@ -109,10 +97,11 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         ClusterMetrics(metrics.registry, figures)
         health = Health({BUS: bus.check, STORE: store.check})
         load = LoadControl(settings.limits, metrics.session_shed)
-        door = ClusterDoor(load, health, metrics, without_store=settings.store.admit_when_away)
+        without_store = settings.store.admit_when_away
+        door = ClusterDoor(load, workers, health, metrics.session_shed, without_store=without_store)
         seats = SeatKeeper(store, name, settings.store.seat_ttl_s / 3)
         mover = Mover(seats, store, bus, name, settings.store.seat_ttl_s / 3)
-        hub = Hub(bus, settings.limits, metrics, door, mover)
+        hub = Hub(bus, settings.limits, metrics, door, mover, workers.new_id)
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
 
@@ -123,10 +112,10 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         async def fail_with_bus() -> None:
             raise await bus.failed()
 
-        works = (seats.run(), mover.run(), health.watch(), probe_event_loop(lagged), fail_with_bus())
+        works = (seats.run(), mover.run(), health.watch(), reader.run(), probe_event_loop(lagged), fail_with_bus())
         running = [tasks.create_task(work) for work in works]
         try:
-            yield ClusterGateway(hub, decoders, metrics, health)
+            yield ClusterGateway(hub, decoders, metrics, health, WorkersDesk(reader.ask_all), NoModels())
         finally:
             await hub.close()
             await seats.close()

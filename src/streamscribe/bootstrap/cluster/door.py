@@ -1,0 +1,156 @@
+"""Whom a gateway of a cluster lets in: whose audio can be carried, and whom a worker would take."""
+
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from time import monotonic
+
+from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.core.admission import LoadAdmission
+from streamscribe.core.batching import OVERLOAD_RETRY_S
+from streamscribe.core.cluster_load import ClusterLoad, WorkerGauge, WorkerLoad
+from streamscribe.core.errors import ModelUnavailable, Overloaded, StreamScribeError
+from streamscribe.core.ids import SessionId
+from streamscribe.core.options import SessionOptions
+from streamscribe.observe.load import OUTAGE, LoadControl
+from streamscribe.settings import LimitSettings
+
+BUS, STORE = "bus", "store"
+NO_WORKER_RETRY_S = 5.0
+CHOICES = 8
+"""Ids among which a new session's is chosen: of many gateways with the same view not all choose the same worker."""
+
+
+class WorkersDoor:
+    """Admission by what workers tell of their load. A session's worker is that of its partition, so that its id says
+    whose it will be.
+
+    While nothing is `known` of any, as at a store that does not answer, it lets all in. For one event loop.
+    """
+
+    def __init__(
+        self,
+        limits: LimitSettings,
+        gateway: int,
+        partition_of: Callable[[SessionId], int],
+        shed: Callable[[str], None],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`gateway`: the number of results' partition, under which workers tell this gateway's voices."""
+        self._limits = limits
+        self._partition_of = partition_of
+        self._shed = shed
+        self._clock = clock
+        self._books = ClusterLoad(gateway)
+        self._doors: dict[str, LoadAdmission] = {}
+        self.known = False
+
+    @property
+    def count(self) -> int:
+        """How many tell their load."""
+        return len(self._doors)
+
+    def heard(self, loads: Mapping[str, WorkerLoad] | None) -> None:
+        """All that workers tell now; None where that cannot be known."""
+        self.known = loads is not None
+        self._books.heard(loads or {})
+        limits = self._limits
+        self._doors = {
+            worker: self._doors.get(worker)
+            or LoadAdmission(
+                WorkerGauge(self._books, worker),
+                limits.max_utilisation,
+                limits.max_lag_ms / 1000,
+                limits.max_newcomers,
+                limits.priority_reserve,
+            )
+            for worker in self._books.workers
+        }
+
+    def new_id(self) -> SessionId:
+        """An id of the bus for a session that is to begin: of a worker that has less to do than others."""
+        ids = [SessionId(token_hex(16)) for _ in range(CHOICES)]
+        owned = [one for one in ids if self._books.owner(self._partition_of(one)) is not None]
+        return min(owned, key=self._pressure_of, default=ids[0])
+
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+    ) -> StreamScribeError | None:
+        """Counts a session, or says why not and counts nothing. One that resumes is only counted."""
+        partition, voices, now = self._partition_of(session_id), options.audio.channels, self._clock()
+        if self.known and not resumes and (refusal := self._refusal(partition, options, now, yields=yields)):
+            return refusal
+        self._books.seat(session_id, partition, voices if options.live else 0, now)
+        return None
+
+    def release(self, session_id: SessionId) -> None:
+        """The session is over."""
+        self._books.forget(session_id, self._clock())
+
+    def check_integrity(self) -> None:
+        """The equation of its books."""
+        self._books.check_integrity()
+
+    def _refusal(
+        self, partition: int, options: SessionOptions, now: float, *, yields: bool
+    ) -> StreamScribeError | None:
+        voices = options.audio.channels
+        worker = self._books.owner(partition)
+        if worker is None:  # its partition moves; who will have it is not known
+            worker = min(self._books.workers, key=lambda one: self._books.pressure(one, voices), default=None)
+        load = self._books.load(worker) if worker is not None else None
+        if worker is None or load is None or load.outage:
+            self._shed(OUTAGE)
+            return ModelUnavailable("no worker is ready", retry_after_s=NO_WORKER_RETRY_S)
+        shed = self._doors[worker].admit(voices, now, yields=yields) if options.live else None
+        if shed is None:
+            return None
+        self._shed(shed)
+        return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
+
+    def _pressure_of(self, session_id: SessionId) -> tuple[bool, float, int]:
+        worker = self._books.owner(self._partition_of(session_id))
+        load = self._books.load(worker) if worker is not None else None
+        if worker is None or load is None:
+            return (True, 0.0, 0)
+        return (load.outage, *self._books.pressure(worker, 1))
+
+
+class ClusterDoor:
+    """Lets nobody in whose audio could not be carried, or who would be late in this process; the rest is the workers'
+    affair."""
+
+    def __init__(
+        self,
+        load: LoadControl,
+        workers: WorkersDoor,
+        health: Health,
+        shed: Callable[[str], None],
+        *,
+        without_store: bool,
+    ) -> None:
+        """`without_store`: sessions are let in, by this gateway's own quotas, while the store does not answer."""
+        self._load = load
+        self._workers = workers
+        self._health = health
+        self._shed = shed
+        self._needed = (BUS,) if without_store else (BUS, STORE)
+
+    def admit(
+        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+    ) -> StreamScribeError | None:
+        """Counts a session, or says why not."""
+        for name in self._needed:
+            if (error := self._health.error(name)) is not None:
+                self._shed(OUTAGE)
+                return type(error)(retry_after_s=error.retry_after_s)
+        if refusal := self._load.admit(options, session_id, yields=yields, resumes=resumes):
+            return refusal
+        if refusal := self._workers.admit(options, session_id, yields=yields, resumes=resumes):
+            self._load.release(options, session_id)
+            return refusal
+        return None
+
+    def release(self, options: SessionOptions, session_id: SessionId) -> None:
+        """The session is over."""
+        self._load.release(options, session_id)
+        self._workers.release(session_id)

@@ -1,0 +1,144 @@
+"""Whom a gateway of a cluster lets in, by what workers tell; and what it asks of all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+from pydantic import SecretStr
+
+from streamscribe.bootstrap.cluster import board as ends
+from streamscribe.bootstrap.cluster.board import BoardReader, BoardWriter, open_board
+from streamscribe.bootstrap.cluster.door import WorkersDoor
+from streamscribe.bootstrap.desk import LevelsDesk, WorkersDesk
+from streamscribe.cache.levels import BlobLevel, Levels
+from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.core.cluster_load import GatewayVoices, WorkerLoad
+from streamscribe.core.errors import CacheUnavailable, ModelUnavailable, Overloaded
+from streamscribe.core.ids import SessionId
+from streamscribe.core.load import ModelLoad
+from streamscribe.core.options import SessionOptions
+from streamscribe.settings import LimitSettings, StoreSettings
+from tests.cache.kit import ACME, KEYS
+from tests.contracts.redis_server import redis_server
+
+LIVE, FILE = SessionOptions(), SessionOptions(live=False)
+BUSY, CALM = ModelLoad("vad", 1.2, 8, 0.01), ModelLoad("vad", 0.2, 8, 0.01)
+
+
+def load(*partitions: int, model: ModelLoad = CALM, outage: bool = False) -> WorkerLoad:
+    return WorkerLoad(frozenset(partitions), {1: GatewayVoices(8, 0)}, (model,), outage)
+
+
+class Door:
+    """A door, its clock, why it refused; a session's partition is the number that its name begins with."""
+
+    def __init__(self, **loads: WorkerLoad) -> None:
+        self.reasons: list[str] = []
+        self.door = WorkersDoor(LimitSettings(), 0, lambda one: int(one[0], 16) % 4, self.reasons.append, lambda: 50.0)
+        self.door.heard(loads)
+
+    def admit(self, name: str, options: SessionOptions = LIVE, *, resumes: bool = False) -> object:
+        return self.door.admit(options, SessionId(name), resumes=resumes)
+
+
+def test_a_session_is_let_in_by_the_worker_that_will_have_it() -> None:
+    at = Door(a=load(0, 1, model=BUSY), b=load(2, 3))
+    assert isinstance(at.admit("0x"), Overloaded)
+    assert at.admit("2x") is None
+    assert at.reasons == ["utilisation"]
+    at.door.release(SessionId("2x"))
+    at.door.release(SessionId("0x"))
+    at.door.check_integrity()
+
+
+def test_a_new_session_gets_an_id_of_a_worker_that_has_less_to_do() -> None:
+    at = Door(a=load(0, 1, model=BUSY), b=load(2, 3))
+    ids = [at.door.new_id() for _ in range(100)]
+    at_b = sum(int(one[0], 16) % 4 in (2, 3) for one in ids)
+    assert len(set(ids)) == 100
+    assert at_b >= 95  # of 8 ids none is of b once in 256
+
+
+def test_where_a_partition_moves_the_least_loaded_worker_decides() -> None:
+    assert Door(a=load(0, model=BUSY), b=load(1)).admit("3x") is None
+    assert isinstance(Door(a=load(0, model=BUSY), b=load(1, model=BUSY)).admit("3x"), Overloaded)
+
+
+def test_files_are_kept_out_by_no_load_but_by_an_outage_and_who_resumes_by_nothing() -> None:
+    at = Door(a=load(0, model=BUSY), b=load(1, outage=True))
+    assert at.admit("0f", FILE) is None
+    assert isinstance(at.admit("1f", FILE), ModelUnavailable)
+    assert at.admit("0r", resumes=True) is None
+    at.door.check_integrity()
+
+
+def test_without_a_worker_nobody_is_let_in_and_where_nothing_can_be_known_everybody_is() -> None:
+    at = Door()
+    refused = at.admit("0x")
+    assert isinstance(refused, ModelUnavailable)
+    assert refused.retry_after_s
+    at.door.heard(None)
+    assert at.admit("0x") is None
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@asynccontextmanager
+async def worker(settings: StoreSettings, name: str, blobs: MemoryBlobs) -> AsyncIterator[None]:
+    levels = Levels([BlobLevel("texts", blobs, {"memory": blobs}, KEYS, ttl_s=60)])
+    async with open_board(settings) as board:
+        writer = BoardWriter(board, name, lambda: load(0, 1), LevelsDesk(levels))
+        running = asyncio.create_task(writer.run())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+
+
+def kept() -> MemoryBlobs:
+    blobs = MemoryBlobs(max_bytes=1000)
+    blobs.put(KEYS.owner(ACME), KEYS.derive(ACME, "x"), b"text", 60)
+    return blobs
+
+
+async def test_a_gateway_knows_those_who_tell_and_purges_all_of_them_and_those_that_begin_later(redis_url: str) -> None:
+    settings = StoreSettings(redis_url=SecretStr(redis_url), timeout_s=5)
+    door = WorkersDoor(LimitSettings(), 0, lambda one: 0, lambda reason: None)
+    async with open_board(settings) as board:
+        reader = BoardReader(board, door)
+        desk = WorkersDesk(reader.ask_all)
+        with pytest.raises(CacheUnavailable, match="no worker"):
+            await desk.levels(figures=False)
+        first, second, third = kept(), kept(), kept()
+        async with worker(settings, "a", first), worker(settings, "b", second):
+            while door.count < 2:
+                await reader.read()
+            (level,) = await desk.levels(figures=True)
+            assert level.tiers[0].entries == 2
+            purged = await desk.purge(ACME)
+            assert (purged.purged, purged.workers) == ({"texts": 2}, 2)
+        await reader.read()
+        assert door.count == 0
+        async with worker(settings, "c", third):
+            while third.usage().entries:
+                await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_does_not_answer_is_told_of(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = StoreSettings(redis_url=SecretStr(redis_url), timeout_s=5)
+    monkeypatch.setattr(ends, "ANSWERS_TIMEOUT_S", 1.0)
+    door = WorkersDoor(LimitSettings(), 0, lambda one: 0, lambda reason: None)
+    blobs = kept()
+    async with open_board(settings) as board, worker(settings, "a", blobs):
+        await board.announce("deaf", b"no load of ours", 0)
+        reader = BoardReader(board, door)
+        with pytest.raises(CacheUnavailable, match="1 of 2 workers"):
+            await WorkersDesk(reader.ask_all).purge(ACME)
+        await reader.read()
+        assert (door.count, blobs.usage().entries) == (1, 0)
