@@ -45,7 +45,33 @@ def test_what_cannot_be_made_is_a_mistake_of_the_settings(run, brokers):
     assert "kafka.replication: 3 replicas need as many brokers, and the cluster has 1" in done.err
     done = run("topics", "ensure")
     assert (done.code, done.out) == (2, "")
-    assert "kafka.brokers: there is none" in done.err
+    assert "kafka.brokers: no Kafka is named; set KAFKA_BROKERS" in done.err
+
+
+@pytest.mark.parametrize("wrong", ["http://localhost:9092", "user:word@kafka:9092", "a:9092,,b:9092", "kafka:port"])
+def test_what_is_no_address_of_a_broker_is_told_at_once(run, wrong):
+    done = run("topics", "ensure", KAFKA_BROKERS=wrong)
+    assert done.code == 2
+    assert "kafka.brokers: not addresses like kafka-1:9092,kafka-2:9092" in done.err
+    assert wrong not in done.err
+
+
+def test_a_cluster_that_does_not_answer_is_named(run):
+    done = run("topics", "ensure", KAFKA_BROKERS="SASL_SSL://localhost:1,[::1]:1")
+    assert done.code == 1
+    assert "no broker answers at SASL_SSL://localhost:1,[::1]:1: " in done.err
+
+
+def test_topics_with_other_counts_are_refused_with_what_to_type(run, brokers):
+    few = setting(*FEW, "kafka.topic_prefix=counts-")
+    assert run("topics", "ensure", *few, KAFKA_BROKERS=brokers).code == 0
+    done = run("topics", "ensure", *few, *setting("kafka.audio_partitions=8"), KAFKA_BROKERS=brokers)
+    assert done.code == 2
+    assert "it has 4 partitions, and the settings say 8" in done.err
+    assert "type --set kafka.audio_partitions=4, or use another kafka.topic_prefix" in done.err
+    done = run("topics", "ensure", *few, *setting("kafka.replication=3"), KAFKA_BROKERS=brokers)
+    assert done.code == 2
+    assert "type: --set kafka.replication=1" in done.err
 
 
 def test_doctor_says_what_of_the_cluster_is_not_ready(run, brokers):

@@ -1,5 +1,6 @@
 """From our settings to librdkafka's properties: what is promised is set here, and options cannot unset it."""
 
+import re
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -15,11 +16,18 @@ MAX_QUEUED_KIB = 2**17
 
 _MAX_FETCHED_KIB = 2**14
 
+_ADDRESS = re.compile(r"((SASL_)?(PLAINTEXT|SSL)://)?(\[[0-9a-fA-F:.%]+\]|[^\s/@:\[\]]+)(:\d{1,5})?")
+"""As librdkafka takes them: it waits for good for anything else."""
+
 
 def client(kafka: KafkaSettings) -> dict[str, Any]:
     """What all clients have. Reconnects are quick: a broker that is back must be found within a second."""
     if not kafka.brokers:
-        raise SettingsError("setting kafka.brokers: there is none; type: --set kafka.brokers=HOST:9092")
+        raise SettingsError(
+            "setting kafka.brokers: no Kafka is named; set KAFKA_BROKERS, or type --set kafka.brokers=HOST:9092"
+        )
+    if not all(_ADDRESS.fullmatch(address.strip()) for address in kafka.brokers.split(",")):
+        raise SettingsError("setting kafka.brokers: not addresses like kafka-1:9092,kafka-2:9092")
     return {
         "client.id": "streamscribe",
         "topic.metadata.refresh.interval.ms": 30_000,

@@ -52,6 +52,8 @@ class TopicState:
 class _Wanted:
     topic: str
     partitions: int
+    setting: str = ""
+    """Of how many partitions it has; none where that is fixed."""
     min_message_bytes: int = 0
     """That it takes, whatever clients may send."""
 
@@ -63,7 +65,7 @@ def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
     replicas, and BusUnavailable where no broker answers.
     """
     admin = config.made(AdminClient, config.client(kafka))
-    found = _described(admin)
+    found = _described(admin, kafka)
     wanted = _wanted(kafka)
     missing = [one for one in wanted if one.topic not in found.topics]
     if missing and len(found.brokers) < kafka.replication:
@@ -101,30 +103,33 @@ def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
 
 def check(kafka: KafkaSettings, *, created: Collection[str] = ()) -> list[TopicState]:
     """The topics as they are. Blocks; raises as `ensure` does, and SettingsError for a topic that is missing."""
-    found = _described(config.made(AdminClient, config.client(kafka))).topics
+    found = _described(config.made(AdminClient, config.client(kafka)), kafka).topics
     states = []
     for one in _wanted(kafka):
         if one.topic not in found:
             raise SettingsError(f"topic {one.topic}: the cluster has none; type: streamscribe topics ensure")
-        partitions = found[one.topic].partitions
-        replication = min((len(part.replicas) for part in partitions.values()), default=0)
-        for called, has, asked in (
-            ("partitions", len(partitions), one.partitions),
-            ("replicas", replication, kafka.replication),
-        ):
-            if has != asked:
-                raise SettingsError(
-                    f"topic {one.topic}: it has {has} {called}, and the settings say {asked}; a session's records stay "
-                    "in order only while the counts stay: set them as they are, or use another kafka.topic_prefix"
-                )
-        states.append(TopicState(one.topic, len(partitions), replication, one.topic in created))
+        parts = found[one.topic].partitions.values()
+        partitions = len(parts)
+        replication = min((len(part.replicas) for part in parts), default=0)
+        if partitions != one.partitions:
+            hint = f"type --set kafka.{one.setting}={partitions}, or use" if one.setting else "use"
+            raise SettingsError(
+                f"topic {one.topic}: it has {partitions} partitions, and the settings say {one.partitions}; a "
+                f"session's records stay in order only while the count stays: {hint} another kafka.topic_prefix"
+            )
+        if replication != kafka.replication:
+            raise SettingsError(
+                f"topic {one.topic}: it lies on {replication} of the brokers, and setting kafka.replication says "
+                f"{kafka.replication}; type: --set kafka.replication={replication}"
+            )
+        states.append(TopicState(one.topic, partitions, replication, one.topic in created))
     return states
 
 
 def min_session_timeout_ms(kafka: KafkaSettings) -> int | None:
     """The least session timeout that the cluster's first broker allows; None where it does not say. Blocks."""
     admin = config.made(AdminClient, config.client(kafka))
-    broker = min(_described(admin).brokers)
+    broker = min(_described(admin, kafka).brokers)
     asked = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=PATIENCE_S)
     try:
         entries = next(iter(asked.values())).result(PATIENCE_S)
@@ -137,19 +142,19 @@ def min_session_timeout_ms(kafka: KafkaSettings) -> int | None:
 def _wanted(kafka: KafkaSettings) -> list[_Wanted]:
     topics = Topics.of(kafka)
     return [
-        _Wanted(topics.audio, kafka.audio_partitions),
-        _Wanted(topics.results, kafka.result_partitions),
-        _Wanted(topics.finalize, kafka.finalize_partitions, MAX_REQUEST_BYTES),
-        _Wanted(topics.finals, kafka.audio_partitions),
+        _Wanted(topics.audio, kafka.audio_partitions, "audio_partitions"),
+        _Wanted(topics.results, kafka.result_partitions, "result_partitions"),
+        _Wanted(topics.finalize, kafka.finalize_partitions, "finalize_partitions", MAX_REQUEST_BYTES),
+        _Wanted(topics.finals, kafka.audio_partitions, "audio_partitions"),
         _Wanted(topics.dead_letter, 1),
     ]
 
 
-def _described(admin: AdminClient) -> Any:
+def _described(admin: AdminClient, kafka: KafkaSettings) -> Any:
     try:
         return admin.list_topics(timeout=PATIENCE_S)
     except KafkaException as error:
-        raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
+        raise BusUnavailable(f"no broker answers at {kafka.brokers}: {config.explain(error)}") from None
 
 
 def _was_created(topic: str, future: Any) -> bool:
