@@ -21,10 +21,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A punctuation mark that belongs behind the first `at` characters of a text."""
+    """A punctuation mark that belongs behind the first `at` characters of a text.
+
+    A model's last one ends the text for whoever reads it alone. `if_open` is then what the model itself has there, as
+    in a text that goes on: another mark, or none (empty). None where it is the model's own.
+    """
 
     at: int
     text: str
+    if_open: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,7 +376,8 @@ class Punctuator(Protocol):
         ...
 
     def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
-        """The marks of each text, in order, never before its first character; its last one ends the sentence.
+        """The marks of each text, in order, never before its first character; its last one ends the sentence, and tells
+        (`Mark.if_open`) where the model heard no end.
 
         Equal texts get equal marks whatever the batch.
         """
