@@ -108,27 +108,29 @@ def test_a_window_is_bounded_where_there_is_no_mark_at_all():
         sizes.append(len(window))
         text.take(["_"] * len(window))
     assert max(sizes) == 520
-    assert text.marks() == (Mark(3000, "。"),)
+    assert text.marks() == (Mark(3000, "。", ""),)
 
 
 @pytest.mark.parametrize(
-    ("text", "mark", "last"),
+    ("text", "mark", "last", "if_open"),
     [
-        ("好", "_", "。"),
-        ("好", "，", "。"),
-        ("好", "、", "。"),
-        ("好", "？", "？"),
-        ("yes", "_", "."),
-        ("yes", "，", "."),
-        ("yes", "、", "。"),
-        ("yes", "？", "?"),
+        ("好", "_", "。", ""),
+        ("好", "，", "。", "，"),
+        ("好", "、", "。", "、"),
+        ("好", "？", "？", None),
+        ("yes", "_", ".", ""),
+        ("yes", "，", ".", ","),
+        ("yes", "、", "。", "、"),
+        ("yes", "？", "?", None),
     ],
 )
-def test_the_last_mark_ends_a_sentence_in_the_word_s_script(text, mark, last):
+def test_the_last_mark_ends_a_sentence_in_the_word_s_script_and_tells_what_the_model_has_there(
+    text, mark, last, if_open
+):
     sentences = Sentences(text)
     sentences.window()
     sentences.take([mark])
-    assert sentences.marks() == (Mark(len(text), last),)
+    assert sentences.marks() == (Mark(len(text), last, if_open),)
 
 
 def test_a_text_that_has_its_last_mark_gets_no_other():

@@ -10,6 +10,7 @@ from streamscribe.core.results import Word
 from streamscribe.core.script import CLOSING_MARKS
 from streamscribe.core.tokens import Mark
 from streamscribe.text.pipeline import Finished, FinishRequest
+from streamscribe.text.punctuation import unfinished
 from tests.text.kit import TEXT, bare, cut, told
 
 
@@ -119,3 +120,40 @@ def test_law_5_holds_with_marks_and_none_is_doubled(text: str, marks: dict[int, 
 def _doubled(text: str) -> int:
     solid = bare(text)
     return sum(one in CLOSING_MARKS and other in CLOSING_MARKS for one, other in pairwise(solid))
+
+
+@pytest.mark.parametrize(
+    ("last", "alone", "going_on"),
+    [
+        (Mark(4, "。", "，"), "你好世界。", "你好世界，"),
+        (Mark(4, "。", ""), "你好世界。", "你好世界"),
+        (Mark(4, "？"), "你好世界？", "你好世界？"),
+    ],
+)
+def test_a_text_that_goes_on_ends_as_the_model_has_it(last: Mark, alone: str, going_on: str) -> None:
+    for goes_on, expected in ((False, alone), (True, going_on)):
+        request = FinishRequest("你好世界", language="zh", marks=(last,), goes_on=goes_on)
+        assert TEXT.finish(request).text == expected
+    inner = FinishRequest("你好世界", language="zh", marks=(Mark(2, "，"), last), goes_on=True)
+    assert TEXT.finish(inner).text == going_on.replace("你好", "你好，")
+
+
+def test_a_text_that_goes_on_gets_no_mark_at_its_end_where_the_punctuator_has_none() -> None:
+    request = FinishRequest("你好世界", language="zh", marks=(Mark(2, "，"),), goes_on=True)
+    assert TEXT.finish(request).text == "你好，世界"
+
+
+@pytest.mark.parametrize(
+    ("text", "ends", "left"),
+    [
+        ("你好查询余额", {6: "。"}, "你好查询余额"),
+        ("你好查询余额", {2: "，", 6: "。"}, "你好查询余额"),
+        ("你好查询余额", {2: "。", 6: "。"}, "查询余额"),
+        ("yes please go", {3: ".", 10: "?", 13: "."}, "go"),
+        ("", {}, ""),
+        ("好" * 300, {10: "。"}, "好" * 100),
+        ("word " * 60, {}, "word " * 19 + "word"),
+    ],
+)
+def test_what_no_sentence_end_inside_closes_may_go_on(text: str, ends: dict[int, str], left: str) -> None:
+    assert unfinished(text, [Mark(at, mark) for at, mark in ends.items()]) == left

@@ -129,7 +129,10 @@ async def test_kept_finals_are_found_after_the_same_words_only(monkeypatch: pyte
 
 
 class HeardPunctuator:
-    """Keeps what it reads, and puts `mark` in the middle of it, beside the last one; `broken`, it fails once."""
+    """Keeps what it reads, and puts `mark` in the middle of it, beside the last one; `broken`, it fails once.
+
+    It hears no sentence end behind the last word: what it has there is `if_open`.
+    """
 
     identity = ("heard", 1)
 
@@ -137,13 +140,14 @@ class HeardPunctuator:
         self.mark = mark
         self.texts: list[str] = []
         self.broken = False
+        self.if_open: str | None = None
 
     def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
         self.texts += batch
         if self.broken:
             self.broken = False
             raise ValueError("no marks")
-        return [(Mark(self.middle(text), self.mark), Mark(len(text), ".")) for text in batch]
+        return [(Mark(self.middle(text), self.mark), Mark(len(text), ".", self.if_open)) for text in batch]
 
     @staticmethod
     def middle(text: str) -> int:
@@ -189,6 +193,20 @@ async def test_marks_have_their_places_in_the_text_that_they_are_of() -> None:
     for one, other in zip(carried, plain, strict=True):
         assert one.text.replace(",", "") == other.text.replace(",", "")
         assert one.text.endswith(".")
+
+
+@pytest.mark.parametrize(("if_open", "end"), [("", ""), (",", ","), (None, ".")])
+async def test_a_final_that_the_next_one_is_read_on_from_ends_as_the_model_has_it(
+    if_open: str | None, end: str
+) -> None:
+    punctuator = HeardPunctuator()
+    punctuator.if_open = if_open
+    async with rig(punctuated(punctuator), context_ttl_s=LONG_TTL_S) as worker:
+        for final in await worker.transcribe("s", SPEECH, OFFLINE):
+            assert final.text.endswith(end)
+            assert final.text.rstrip(",.") + end == final.text
+    async with rig(punctuated(punctuator)) as worker:
+        assert all(final.text.endswith(".") for final in await worker.transcribe("s", SPEECH, OFFLINE))
 
 
 async def test_by_default_marks_are_found_for_each_segment_alone() -> None:

@@ -1,7 +1,7 @@
 """What happens to a recognised text before people read it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from streamscribe.compiled import Compiled
@@ -23,7 +23,8 @@ from streamscribe.text.timed import Edit, TimedText, timed
 class FinishRequest:
     """A final's text as the model gave it, its words on the session's clock (or none), and its segment's times.
 
-    `marks` is the punctuation that a model found for the text, which has none then. `hotwords` are corrected by sound.
+    `marks` is the punctuation that a model found for the text, which has none then; its last one ends the text, unless
+    that `goes_on` in the next final. `hotwords` are corrected by sound.
     `itn` writes spoken numbers in digits; without `punctuation` its marks are taken out. What is compiled of the lists
     is kept for the tenant.
     """
@@ -34,6 +35,7 @@ class FinishRequest:
     itn: bool = True
     punctuation: bool = True
     marks: tuple[Mark, ...] = ()
+    goes_on: bool = False
     hotwords: tuple[Hotword, ...] = ()
     policy: TextPolicy = NO_POLICY
     tenant_id: TenantId | None = None
@@ -126,8 +128,8 @@ def _marked(heard: TimedText, request: FinishRequest, names: Iterable[tuple[int,
         return heard
     skipped = len(request.text) - len(request.text.lstrip())
     inside = {at for start, end in names for at in range(start + 1, end)}
-    marks = [Mark(mark.at - skipped, mark.text) for mark in request.marks if mark.at - skipped not in inside]
-    marked = heard.edited(punctuation.added(heard.text, marks))
+    marks = [replace(mark, at=mark.at - skipped) for mark in request.marks if mark.at - skipped not in inside]
+    marked = heard.edited(punctuation.added(heard.text, marks, goes_on=request.goes_on))
     return marked.edited(punctuation.leading(marked.text))
 
 

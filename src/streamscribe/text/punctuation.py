@@ -27,20 +27,23 @@ _MARKS = re.compile(
 )
 
 
-def added(text: str, marks: Iterable[Mark]) -> list[Edit]:
+def added(text: str, marks: Iterable[Mark], *, goes_on: bool = False) -> list[Edit]:
     """A punctuator's marks for a text without any: full-width after Chinese, half-width after English.
 
-    Where the text has a mark already none is added; the last one ends the sentence. None is put before the text.
+    Where the text has a mark already none is added; the last one ends the sentence, unless the text `goes_on`. None is
+    put before the text.
     """
+    if goes_on:
+        marks = [mark if mark.if_open is None else Mark(mark.at, mark.if_open) for mark in marks]
     places = {len(text[: max(0, mark.at)].rstrip()): mark.text for mark in marks if mark.at <= len(text)}
-    wanted = {at: mark for at, mark in places.items() if at}
+    wanted = {at: mark for at, mark in places.items() if at and mark}
     edits: list[Edit] = []
-    for at in sorted({*wanted, len(text)} if wanted and text else ()):
+    for at in sorted({*wanted, len(text)} if wanted and text and not goes_on else wanted):
         before, after = text[at - 1], text[at:].lstrip()[:1]
         if before in CLOSING_MARKS or (after and after in CLOSING_MARKS):
             continue
         mark = wanted.get(at, "。")
-        if not after and mark in _GOES_ON:
+        if not after and mark in _GOES_ON and not goes_on:
             mark = "。"
         mark = _in_width(text[:at], mark)
         gap = " " if after and text[at : at + 1] == after and mark.isascii() else ""

@@ -1,7 +1,7 @@
 """The text that people read, of what a pass heard."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamscribe.core.audio import to_ms
 from streamscribe.core.errors import StreamScribeError
@@ -21,10 +21,15 @@ NOBODY_SPOKE = Final(Hypothesis(""))
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The punctuation that a model found for a text, and what of the text may go on in the next one."""
+    """The punctuation that a model found for a text.
+
+    Where the next one is to be read on from it, `carried`, the text ends as the model says; `unfinished` is what of it
+    may go on.
+    """
 
     found: tuple[Mark, ...] = ()
     unfinished: str = ""
+    carried: bool = False
 
 
 NO_MARKS = Marks()
@@ -73,8 +78,8 @@ class Finisher:
         except StreamScribeError:
             return None
         begin = len(text) - len(heard.text)
-        mine = tuple(Mark(mark.at - begin, mark.text) for mark in found if mark.at > begin)
-        return Marks(mine, "" if turn is None else unfinished(text, found))
+        mine = tuple(replace(mark, at=mark.at - begin) for mark in found if mark.at > begin)
+        return Marks(mine) if turn is None else Marks(mine, unfinished(text, found), carried=True)
 
     async def finish(self, segment: Segment, end: int, heard: Hypothesis, marks: Marks) -> Final:
         """The final of what was heard, with these marks, in the audio of a segment that ends at sample `end`."""
@@ -87,6 +92,7 @@ class Finisher:
             itn=self._options.itn,
             punctuation=self._options.punctuation,
             marks=marks.found,
+            goes_on=marks.carried,
             hotwords=segment.hotwords,
             policy=self._policy,
             tenant_id=self._tenant_id,

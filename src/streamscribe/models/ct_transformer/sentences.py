@@ -73,7 +73,7 @@ class Sentences:
         last = self._words[-1]
         written = found[-1].text if found and found[-1].at == last.end else ""
         if written in (_COMMA, "、", ","):
-            found[-1] = Mark(last.end, "." if written == "," else _STOP)
+            found[-1] = Mark(last.end, "." if written == "," else _STOP, written)
         elif not written and last.text[-1] not in ("。", "？", ".", "?"):
-            found.append(Mark(last.end, "." if last.is_english else _STOP))
+            found.append(Mark(last.end, "." if last.is_english else _STOP, ""))
         return tuple(found)
