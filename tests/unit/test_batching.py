@@ -15,9 +15,9 @@ class Queue:
         self.batcher = Batcher(BatchPolicy(**policy))  # type: ignore[arg-type]
         self.count = 0
 
-    def add(self, at=0.0, priority=Priority.NORMAL, audio_s=1.0, group=None, exclusive=None):
+    def add(self, at=0.0, priority=Priority.NORMAL, audio_s=1.0, group=None, exclusive=None, since=None):
         self.count += 1
-        item = Waiting(self.count, priority, audio_s, at, group, exclusive)
+        item = Waiting(self.count, priority, audio_s, at, group, exclusive, since)
         error = self.batcher.add(item)
         self.batcher.check_integrity()
         return error or self.count
@@ -47,6 +47,16 @@ def test_a_batch_that_is_not_full_waits_until_its_oldest_has_waited_long_enough(
     assert queue.take(now=1.009) == []
     assert queue.batcher.next_timer(MANY) == pytest.approx(1.01)
     assert queue.take(now=1.0101) == [first, second]
+
+
+def test_what_is_late_hardly_waits_and_what_is_not_waits_as_ever():
+    queue = Queue(wait_ms=20)
+    late = queue.add(at=1.0, since=0.8)
+    assert queue.batcher.next_timer(MANY) == pytest.approx(1.002)
+    fresh = queue.add(at=1.001, since=0.95)
+    assert queue.take(now=1.0021) == [late, fresh]
+    queue.add(at=2.0, since=1.95)
+    assert queue.batcher.next_timer(MANY) == pytest.approx(2.02)
 
 
 def test_nobody_waits_when_alone():

@@ -25,6 +25,10 @@ from streamscribe.core.waiting import (
 __all__ = ["OVERLOAD_RETRY_S", "BatchPolicy", "Batcher", "Priority", "Waiting"]
 
 
+LATE_WAITS = 5
+LATE_SHARE = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class BatchPolicy:
     """How requests are gathered.
@@ -32,8 +36,9 @@ class BatchPolicy:
     A step takes requests of one group: at most `max_batch_size`, and `max_batch_s` seconds of audio when all are
     padded to the longest (one that is longer runs alone). One that is not full waits for others until its oldest
     request has waited `wait_ms`, unless nobody else can join, or one is of a level that waits for nobody: with
-    `all_wait` there is none such, for where it is known who comes. At most `max_waiting_s` seconds of
-    audio wait; at most `max_inflight` requests wait or run.
+    `all_wait` there is none such, for where it is known who comes. One that came more than `LATE_WAITS` such waits
+    after its `since` waits a tenth: a stream that is heard again would else wait so long at each of its blocks. At
+    most `max_waiting_s` seconds of audio wait; at most `max_inflight` requests wait or run.
 
     Of one tenant's requests each is passed only by those of a higher priority that come within `aging_s` (a level)
     after it, and, where not all of them fit, by those whose length is nearer to that of the first in line and who come
@@ -205,6 +210,8 @@ class Batcher:
         waits = self._policy.all_wait or item.priority not in (Priority.URGENT, Priority.BULK)
         wait_s = self._policy.wait_ms / 1000 if waits else 0.0
         since = item.arrived if item.since is None else item.since
+        if item.arrived - since > LATE_WAITS * wait_s:
+            wait_s *= LATE_SHARE
         rank = (since + item.priority * self._policy.aging_s, item.id)
         return Urgency(rank, item.priority, item.arrived + wait_s)
 

@@ -79,14 +79,15 @@ class Channel:
         self.rules = endpoint_rules(self._options, self._tools, recognizer)
         self.endpointer.follow(self.rules)
 
-    async def hear(self, block: Samples, *, last: bool = False) -> Sequence[VoiceEvent]:
-        """What the block tells of the voice; the track has it then."""
+    async def hear(self, block: Samples, since_s: float, *, last: bool = False) -> Sequence[VoiceEvent]:
+        """What the block, which came at `since_s` (`time.monotonic`), tells of the voice; the track has it then."""
         heard = await self._replica.submit(
             VadRequest(self._state, block, last),
             priority=self._priority,
             audio_s=seconds(len(block)),
             exclusive=self._key,
             share=self._share,
+            since_s=since_s,
             patient=True,
         )
         self.track.hold(block, heard.frames)

@@ -125,7 +125,7 @@ class Stream:
         """One block of each channel."""
         await self._line.room()
         for channel, block in zip(self.channels, blocks, strict=True):
-            changes = await channel.hear(block, last=last)
+            changes = await channel.hear(block, self._arrived_s, last=last)
             if not channel.is_behind:
                 await self._advance(channel, channel.endpointer.advance(channel.track.heard, changes), last=last)
             channel.forget()
