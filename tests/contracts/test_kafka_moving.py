@@ -11,12 +11,14 @@ from confluent_kafka import Producer
 
 from streamscribe.bus.kafka import recall
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+from streamscribe.bus.kafka.lane import Lane
 from streamscribe.bus.kafka.partitioner import partition_of
+from streamscribe.bus.kafka.past import Past
 from streamscribe.core.errors import BusUnavailable, SessionSuperseded
 from streamscribe.core.ids import SessionId
-from streamscribe.core.records import AudioChunk, Failed, Finished, Progress, Record, WorkerEvent
+from streamscribe.core.records import AudioChunk, Failed, Finished, FlushRequested, Progress, Record, WorkerEvent
 from streamscribe.core.session_past import SessionPast
-from streamscribe.ports import Ticket
+from streamscribe.ports import Place, Ticket
 from tests.contracts.bus import chunk, opened
 from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker
 from tests.contracts.kafka_rig import KafkaRig, kafka_rig
@@ -48,6 +50,7 @@ class Gateways:
         self.all: list[KafkaGatewayBus] = []
         self.ears: list[Ear] = []
         self.past = Heard()
+        self.reading: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self, number: int) -> KafkaGatewayBus:
         gateway = KafkaGatewayBus(self.rig.kafka, 30, MAX_MESSAGE_BYTES, reply_to=number)
@@ -63,9 +66,15 @@ class Gateways:
         await self.rig.store.hand_in(self.ticket)
         return gateway
 
-    async def move(self, number: int) -> KafkaGatewayBus:
-        """The session goes on at another gateway; `past` is what that one was told of it."""
+    async def move(self, number: int, beside: Past | None = None) -> KafkaGatewayBus:
+        """The session goes on at another gateway; `past` is what that one was told of it.
+
+        That gateway reads another past `beside` it.
+        """
         gateway = await self.open(number)
+        if beside is not None:
+            self.reading = asyncio.ensure_future(gateway._recall.read(beside))
+            await asyncio.sleep(0.2)
         here = gateway.here(self.ticket.places[-1].generation + 1)
         self.ticket = replace(self.ticket, gateway=f"g{number}", places=(*self.ticket.places, here))
         assert await self.rig.store.move(self.ticket)
@@ -129,7 +138,7 @@ async def test_law_2_a_gateway_that_lost_its_session_hears_so_and_what_it_publis
         await ours.ears[0].wait_for(6)
         (superseded,) = (event for event in ours.ears[0].of("a") if isinstance(event, Failed))
         assert isinstance(superseded.error, SessionSuperseded)
-        former._lanes[A] = newer._lanes[A].__class__(newer._lanes[A].backlog, "t")
+        former._lanes[A] = Lane(newer._lanes[A].backlog, "t")
         await publish(former, [chunk("a", 5, b"late")])
         await publish(newer, published[5:])
         await ours.ears[-1].finished("a")
@@ -158,7 +167,7 @@ async def test_the_worker_dies_too_and_the_next_one_tells_the_new_gateway(
 async def test_without_a_worker_a_session_does_not_move_in_time_and_can_be_moved_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recall, "PASS_S", 1.0)
+    monkeypatch.setattr(recall, "PATIENCE_S", 1.0)
     async with gateways(broker) as ours:
         published = list(session("a", 10))
         gateway = await ours.first(0)
@@ -171,6 +180,61 @@ async def test_without_a_worker_a_session_does_not_move_in_time_and_can_be_moved
         await publish(gateway, published[5:])
         await ours.ears[-1].finished("a")
         assert sorted(set(ours.told())) == list(range(len(published)))
+
+
+def never(broker_numbers: tuple[int, ...]) -> Past:
+    """The past of a session that no worker tells of."""
+    nothing = SessionPast(IDENTITY, LIMITS)
+    places = tuple(Place(number, 0, generation) for generation, number in enumerate(broker_numbers))
+    done = asyncio.get_running_loop().create_future()
+    hears = (nothing.uplink.take, nothing.hear)
+    return Past(SessionId("nobody"), len(places), partition_of(A, 2), places, *hears, done)
+
+
+@pytest.mark.parametrize("stuck", [(0,), (2, 0)])
+async def test_a_session_that_no_worker_tells_of_holds_up_no_other(broker: Broker, stuck: tuple[int, ...]) -> None:
+    async with gateways(broker) as ours:
+        published = list(session("a", 18))
+        Listener(await ours.rig.start_worker())
+        gateway = await ours.first(0)
+        await publish(gateway, published[:6])
+        gateway = await ours.move(2)
+        await publish(gateway, published[6:12])
+        gateway = await ours.move(1, beside=never(stuck))
+        assert not ours.reading.done()
+        await publish(gateway, published[12:])
+        await ours.ears[-1].finished("a")
+        assert ours.told() == list(range(len(published)))
+        with pytest.raises(BusUnavailable):
+            await ours.reading
+
+
+async def test_a_gateway_that_ends_while_it_reads_waits_for_nobody(broker: Broker) -> None:
+    async with gateways(broker) as ours:
+        gateway = await ours.open(0)
+        reading = asyncio.ensure_future(gateway._recall.read(never((0,))))
+        await asyncio.sleep(0.1)
+        await gateway.close()
+        with pytest.raises(BusUnavailable):
+            await reading
+
+
+async def test_a_session_whose_last_record_is_no_audio_goes_on_behind_its_audio(broker: Broker) -> None:
+    async with gateways(broker) as ours:
+        Listener(await ours.rig.start_worker())
+        gateway = await ours.first(0)
+        said = list(session("a", 4))
+        await publish(gateway, [*said[:3], FlushRequested(A, 3, "m")])
+        await ours.ears[0].wait_for(3)
+        (behind,) = gateway._started(gateway._sender).delivered_to.values()
+        behind_all = replace(ours.ticket.places[0], audio_offset=behind - 1)
+        ours.ticket = replace(ours.ticket, places=(behind_all,))
+        assert await ours.rig.store.settle_places(ours.ticket, (replace(behind_all, audio_offset=0),))
+        await ours.move(2)
+        past = ours.past
+        assert isinstance(said[2], AudioChunk)
+        assert (past.uplink.next_index, past.uplink.next_sequence) == (4, said[2].sequence + 1)
+        assert past.uplink.received_bytes == sum(len(one.data) for one in said[:3] if isinstance(one, AudioChunk))
 
 
 async def test_a_session_that_was_done_is_read_to_its_end(broker: Broker) -> None:

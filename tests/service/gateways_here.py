@@ -14,12 +14,24 @@ import redis
 from streamscribe.bootstrap.cluster.gateway import ClusterGateway, cluster_gateway
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import TenantId
-from streamscribe.core.messages import Ack, Audio, Connected, ErrorSent, Resume, Resumed, ServerMessage
+from streamscribe.core.messages import (
+    Ack,
+    Audio,
+    Closed,
+    Connected,
+    End,
+    ErrorSent,
+    ResultSent,
+    Resume,
+    Resumed,
+    ServerMessage,
+)
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import Tenant
 from streamscribe.settings import load
 from tests.service.cluster_kit import SETTINGS, Cluster
+from tests.service.kit import cut
 
 TENANT = Tenant(TenantId("acme"), max_sessions=100)
 _numbers = itertools.count()
@@ -65,6 +77,19 @@ class Client:
         await self.live.receive(Audio(data, self._next))
         self._next += 1
 
+    async def say(self, pcm: bytes) -> None:
+        """Speaks at twice real time."""
+        for packet in cut(pcm, 6400):
+            await self.speak(packet)
+            await asyncio.sleep(len(packet) / 64_000)
+
+    async def ends_well(self) -> bool:
+        """Says no more, and hears all."""
+        assert self.live is not None
+        await self.live.receive(End())
+        await self.closed.wait()
+        return isinstance(self.heard[-1], Closed)
+
     async def acked(self) -> None:
         """Returns when all that was said is in the log."""
         while not any(isinstance(message, Ack) and message.sequence == self._next - 1 for message in self.heard):
@@ -74,10 +99,20 @@ class Client:
     def resume(self) -> Resume:
         first = next(message for message in self.heard if isinstance(message, Connected))
         acks = [message.sequence for message in self.heard if isinstance(message, Ack)]
-        return Resume(first.session_id, first.resume_token, 0, acks[-1] if acks else None)
+        versions = [message.result.version for message in self.heard if isinstance(message, ResultSent)]
+        return Resume(first.session_id, first.resume_token, max(versions, default=0), acks[-1] if acks else None)
+
+    def finals(self) -> list[tuple[int, int, str, int, int]]:
+        """What was told for good, in the order of versions, which grow."""
+        results = [message.result for message in self.heard if isinstance(message, ResultSent)]
+        versions = [result.version for result in results]
+        assert versions == sorted(set(versions))
+        return sorted((r.segment_id, r.pass_, r.text, r.start_ms, r.end_ms) for r in results if r.is_final)
 
     async def come_to(self, gateway: ClusterGateway) -> None:
-        """Resumes there; raises what the gateway says."""
+        """Loses its connection and resumes there; raises what the gateway says."""
+        if self.live is not None and not self.live.over:
+            self.live.detach()
         self.closed.clear()
         self.error = None
         self.live = await gateway.hub.resume_anywhere(self.tenant, self.resume(), self)

@@ -23,7 +23,7 @@ numbers = st.integers(0, 10**15)
 ids = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z").map(SessionId)
 strangers = st.lists(
     st.tuples(
-        st.sampled_from(["v", "kind", "epoch", "reply-to", "audio-at", "generation", "left", "x"]),
+        st.sampled_from(["v", "kind", "epoch", "reply-to", "audio-at", "generation", "left", "next-sequence", "x"]),
         st.none()
         | st.binary(max_size=20)
         | st.text(max_size=5)
@@ -41,6 +41,12 @@ def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_
 def test_headers_of_a_later_gateway_say_which_it_is_and_what_the_session_left(generation: int, left: list[int]) -> None:
     headers = record_headers(1, 2, "t", generation, left)
     assert read_record_headers(headers) == RecordHeaders(1, 2, generation, tuple(left))
+
+
+@given(st.none() | numbers)
+def test_headers_of_any_record_say_which_chunk_comes_next(next_sequence: int | None) -> None:
+    headers = record_headers(1, 2, "t", next_sequence=next_sequence)
+    assert read_record_headers(headers) == RecordHeaders(1, 2, next_sequence=next_sequence)
 
 
 @given(numbers)

@@ -258,6 +258,7 @@ class Hub:
             live.let_go(event.error)
         else:
             live.deliver(event)
+            self._register.heard(live)
 
     def go_away(self, deadline_s: float) -> None:
         """Tells each client to move, and when to come back: spread, so that they do not come all at once."""

@@ -31,6 +31,7 @@ from streamscribe.core.session_io import (
     Stopped,
     Tick,
 )
+from streamscribe.core.session_mark import SessionMark
 from streamscribe.ports import GatewayBus, Seat, Tenant
 
 
@@ -168,6 +169,10 @@ class LiveSession:
             session.received_ms,
             session.processed_ms,
         )
+
+    def mark(self) -> SessionMark | None:
+        """Where it stands in its log; None where that cannot be said just now."""
+        return None if self.over or self._unpublished else self._session.mark()
 
     def open(self) -> None:
         """Sends the first message."""

@@ -7,19 +7,25 @@ from hashlib import sha256
 from secrets import compare_digest
 from typing import NoReturn
 
-from streamscribe.core.errors import BusUnavailable, SessionNotFound, StoreUnavailable
+from streamscribe.core.errors import BadRequest, BusUnavailable, InternalError, SessionNotFound, StoreUnavailable
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import Resume
 from streamscribe.core.records import SessionOpened
 from streamscribe.core.session_io import SessionIdentity, SessionLimits
+from streamscribe.core.session_mark import SessionMark
 from streamscribe.core.session_past import SessionPast
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.gateway.marks import Marks
 from streamscribe.gateway.register import Admit, Moved
 from streamscribe.gateway.seats import SeatKeeper
 from streamscribe.ports import MovingBus, SessionStore, Tenant, Ticket
+from streamscribe.wire.session_mark import decode_mark
 
 MAX_MOVES = 16
 """Of one session: its ticket names all the gateways that it has had."""
+
+MAX_TRIES = 3
+"""To take a session whose gateway tells its place at the same time."""
 
 AGAIN_S = 0.1
 """Between two tries at a store that is away, by a gateway that is about to end."""
@@ -35,14 +41,24 @@ class Mover:
     """
 
     def __init__(
-        self, seats: SeatKeeper, store: SessionStore, bus: MovingBus, gateway: str, retry_every_s: float
+        self,
+        seats: SeatKeeper,
+        store: SessionStore,
+        bus: MovingBus,
+        gateway: str,
+        *,
+        every_s: float,
+        behind_s: float,
     ) -> None:
-        """`gateway` is this gateway's name."""
+        """`gateway` is this gateway's name. Every `every_s` seconds the store is told what it lacks; clients that come
+        back may lack results of the last `behind_s`."""
         self._seats = seats
+        seats.no_ticket = self._lacks_ticket
         self._store = store
         self._bus = bus
         self._gateway = gateway
-        self._retry_every_s = retry_every_s
+        self._every_s = every_s
+        self._marks = Marks(bus, behind_s)
         self._tickets: dict[SessionId, Ticket] = {}
         self._late: set[SessionId] = set()
 
@@ -67,15 +83,21 @@ class Mover:
         ticket = Ticket(live.bus_id, live.session_id, self._gateway, digest, opened, (self._bus.here(0),))
         self._tickets[live.bus_id] = ticket
         self._late.add(live.bus_id)
+        self._marks.begin(live)
         with suppress(StoreUnavailable):
             await self._hand_in(live.bus_id)
 
+    def heard(self, live: LiveSession) -> None:
+        """May mark where it stands."""
+        self._marks.heard(live)
+
     async def run(self) -> NoReturn:
-        """Hands in the tickets that are late, until cancelled."""
+        """Hands in the tickets that are late, or that the store has lost, and moves places on; until cancelled."""
         while True:
-            await asyncio.sleep(self._retry_every_s)
+            await asyncio.sleep(self._every_s)
             with suppress(StoreUnavailable):
                 await self._hand_in_late()
+                await self._settle_places()
 
     def can_be_found(self, live: LiveSession) -> bool:
         """Whether its ticket is in the store."""
@@ -99,7 +121,28 @@ class Mover:
             await self._store.hand_in(ticket)
         self._late.discard(session_id)
 
+    def _lacks_ticket(self, live: LiveSession) -> None:
+        """The store has come back without: where it has begun, its ticket is handed in again, as it is now."""
+        if live.bus_id in self._tickets:
+            self._late.add(live.bus_id)
+
+    async def _settle_places(self) -> None:
+        for session_id, place in self._marks.ripe():
+            before = self._tickets.get(session_id)
+            if before is None:
+                continue
+            now = replace(before, places=(place,))
+            if session_id in self._late:  # is handed in so
+                self._tickets[session_id] = now
+                continue
+            known: Ticket | None = now
+            if not await self._store.settle_places(now, before.places):  # a call that failed was done, or it has moved
+                known = await self._store.ticket(session_id)
+            if self._tickets.get(session_id) is before and known is not None and known.gateway == self._gateway:
+                self._tickets[session_id] = known
+
     def _forget(self, live: LiveSession) -> None:
+        self._marks.forget(live.bus_id)
         self._tickets.pop(live.bus_id, None)
         self._late.discard(live.bus_id)
 
@@ -116,12 +159,8 @@ class Mover:
 
         Raises SessionNotFound for whatever does not fit, in the same way; StoreUnavailable, BusUnavailable.
         """
-        ticket = await self._proved(tenant, message)
-        admit(ticket)
-        here = self._bus.here(ticket.places[-1].generation + 1)
-        ticket = replace(ticket, gateway=self._gateway, places=(*ticket.places, here))
-        if not await self._store.move(ticket):
-            raise BusUnavailable("the session is moving already", retry_after_s=1.0)
+        admit(await self._proved(tenant, message))
+        ticket = await self._moved(tenant, message)
         identity = SessionIdentity(
             session_id=ticket.called,
             tenant_id=tenant.tenant_id,
@@ -129,7 +168,7 @@ class Mover:
             resume_token=message.resume_token,
             durability=self._bus.durability,
         )
-        past = SessionPast(identity, limits)
+        past = SessionPast(identity, limits, _mark_of(ticket))
         await self._bus.take_over(ticket, past)
         if past.outcome is None and (past.uplink.abandoned or past.uplink.next_index == 0):
             self._bus.let_go(ticket.session_id)
@@ -143,6 +182,17 @@ class Mover:
         self._tickets[live.bus_id] = moved.ticket
         self._seats.took_over(live)
         self._bus.go_on(live.bus_id, moved.past)
+        self._marks.begin(live)
+
+    async def _moved(self, tenant: Tenant, message: Resume) -> Ticket:
+        """The session's ticket, as this gateway's."""
+        for _ in range(MAX_TRIES):
+            ticket = await self._proved(tenant, message)
+            here = self._bus.here(ticket.places[-1].generation + 1)
+            ticket = replace(ticket, gateway=self._gateway, places=(*ticket.places, here))
+            if await self._store.move(ticket):
+                return ticket
+        raise BusUnavailable("the session is moving already", retry_after_s=1.0)
 
     async def _proved(self, tenant: Tenant, message: Resume) -> Ticket:
         ticket = None
@@ -157,6 +207,14 @@ class Mover:
         if len(ticket.places) > MAX_MOVES:
             raise SessionNotFound
         return ticket
+
+
+def _mark_of(ticket: Ticket) -> SessionMark | None:
+    mark = ticket.places[0].mark
+    try:
+        return decode_mark(mark) if mark else None
+    except BadRequest:
+        raise InternalError("the store has the session's mark in a form that is not known here") from None
 
 
 def _digest(token: str) -> bytes:

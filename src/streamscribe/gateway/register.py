@@ -45,6 +45,10 @@ class Register(Protocol):
         """Its first record is about to be published."""
         ...
 
+    def heard(self, live: LiveSession) -> None:
+        """Its worker has told something; asked each time."""
+        ...
+
     def can_be_found(self, live: LiveSession) -> bool:
         """Whether another gateway could go on with it."""
         ...
@@ -82,6 +86,9 @@ class NoRegister:
         """Kept nowhere else."""
 
     async def began(self, live: LiveSession, opened: SessionOpened) -> None:
+        """Kept nowhere else."""
+
+    def heard(self, live: LiveSession) -> None:
         """Kept nowhere else."""
 
     def can_be_found(self, live: LiveSession) -> bool:

@@ -1,14 +1,14 @@
 """Seats of this gateway's sessions in the store that gateways share: quotas of tenants over the whole cluster."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from streamscribe.core.errors import QuotaExceeded, SessionSuperseded, StoreUnavailable
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.observe.logs import get_logger
-from streamscribe.ports import Seat, SessionStore
+from streamscribe.ports import Kept, Seat, SessionStore
 
 _log = get_logger(__name__)
 
@@ -21,11 +21,14 @@ class SeatKeeper:
     when it is back. For one event loop.
     """
 
-    def __init__(self, store: SessionStore, gateway: str, keep_every_s: float) -> None:
-        """`gateway` is this gateway's name."""
+    def __init__(self, store: SessionStore, gateway: str, keep_every_s: float, max_new_per_min: int) -> None:
+        """`gateway` is this gateway's name; `max_new_per_min` is for tenants whose file names no number."""
         self._store = store
         self._gateway = gateway
         self._keep_every_s = keep_every_s
+        self._max_new_per_min = max_new_per_min
+        self.no_ticket: Callable[[LiveSession], None] = lambda live: None
+        """Hears of sessions that the store has, but no ticket of."""
         self._sessions: dict[str, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -63,9 +66,11 @@ class SeatKeeper:
             kept = await self._store.keep([live.seat(self._gateway) for live in sessions])
         except StoreUnavailable:  # the next time
             return
-        for live, ours in zip(sessions, kept, strict=True):
-            if not ours:
+        for live, what in zip(sessions, kept, strict=True):
+            if what is Kept.LOST:
                 live.let_go(SessionSuperseded())
+            elif what is Kept.NO_TICKET:
+                self.no_ticket(live)
 
     async def close(self) -> None:
         """Waits for what is on its way to the store."""
@@ -73,8 +78,10 @@ class SeatKeeper:
             await asyncio.wait(self._tasks, timeout=1.0)
 
     async def _enter(self, live: LiveSession) -> None:
+        tenant = live.tenant
+        bounds = (tenant.max_sessions, tenant.max_new_sessions_per_min or self._max_new_per_min)
         try:
-            await self._store.enter(live.seat(self._gateway), max_sessions=live.tenant.max_sessions)
+            await self._store.enter(live.seat(self._gateway), max_sessions=bounds[0], max_per_minute=bounds[1])
         except QuotaExceeded as error:
             if not live.over:
                 live.kill(error)

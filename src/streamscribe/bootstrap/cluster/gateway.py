@@ -99,8 +99,11 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         load = LoadControl(settings.limits, metrics.session_shed)
         without_store = settings.store.admit_when_away
         door = ClusterDoor(load, workers, health, metrics.session_shed, without_store=without_store)
-        seats = SeatKeeper(store, name, settings.store.seat_ttl_s / 3)
-        mover = Mover(seats, store, bus, name, settings.store.seat_ttl_s / 3)
+        limits, keep_every_s = settings.limits, settings.store.seat_ttl_s / 3
+        seats = SeatKeeper(store, name, keep_every_s, limits.max_new_sessions_per_min)
+        behind_s = limits.resume_window_s + limits.slow_reader_timeout_s
+        every_s = min(keep_every_s, max(behind_s / 4, 0.5))
+        mover = Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
         hub = Hub(bus, settings.limits, metrics, door, mover, workers.new_id)
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())

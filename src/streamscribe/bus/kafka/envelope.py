@@ -24,6 +24,7 @@ _NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
 class RecordHeaders:
     """Of a record: the partition of `asr-results` that its gateway reads, and the session's audio bytes before it.
 
+    `next_sequence` is that of the chunk which it is, or which would come next; None before the first.
     `generation` says the how manieth gateway of the session published it. Where it is not the first, `SessionOpened`
     announces it: `left` are the partitions of those before.
     """
@@ -32,6 +33,7 @@ class RecordHeaders:
     audio_at: int
     generation: int = 0
     left: tuple[int, ...] = ()
+    next_sequence: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,12 @@ class Settled:
 
 
 def record_headers(
-    reply_to: int, audio_at: int, trace_id: str, generation: int = 0, left: Sequence[int] = ()
+    reply_to: int,
+    audio_at: int,
+    trace_id: str,
+    generation: int = 0,
+    left: Sequence[int] = (),
+    next_sequence: int | None = None,
 ) -> Headers:
     """The headers of a record; the trace id is for people's eyes and tools."""
     headers: Headers = [
@@ -56,6 +63,8 @@ def record_headers(
     ]
     if generation:
         headers.append(("generation", b"%d" % generation))
+    if next_sequence is not None:
+        headers.append(("next-sequence", b"%d" % next_sequence))
     return [*headers, *(("left", b"%d" % number) for number in left)]
 
 
@@ -95,7 +104,8 @@ def read_record_headers(headers: _Read) -> RecordHeaders:
     found = _read(dict(listed))
     generation = _number(found, "generation") if "generation" in found else 0
     left = tuple(_number({"left": text}, "left") for name, text in listed if name == "left")
-    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"), generation, left)
+    next_sequence = _number(found, "next-sequence") if "next-sequence" in found else None
+    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"), generation, left, next_sequence)
 
 
 def read_event_headers(headers: _Read) -> LeaseEpoch | None:

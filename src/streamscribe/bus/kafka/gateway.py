@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -18,14 +17,25 @@ from streamscribe.bus.kafka.envelope import (
     read_moved,
     record_headers,
 )
+from streamscribe.bus.kafka.lane import Lane, Waiter
 from streamscribe.bus.kafka.partitioner import partition_of
+from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.reader import Reader
-from streamscribe.bus.kafka.recall import Past, Recall
+from streamscribe.bus.kafka.recall import Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
-from streamscribe.core.records import Checkpointed, Emitted, Failed, Finished, Record, SessionAbandoned, SessionOpened
+from streamscribe.core.records import (
+    AudioChunk,
+    Checkpointed,
+    Emitted,
+    Failed,
+    Finished,
+    Record,
+    SessionAbandoned,
+    SessionOpened,
+)
 from streamscribe.core.session_past import SessionPast
 from streamscribe.ports import EventHandler, Place, Ticket
 from streamscribe.settings import KafkaSettings, SettingsError
@@ -37,41 +47,7 @@ TAKE_OVER_S = 8.0
 MAX_HELD = 10_000
 """Events of one session that come while its past is read."""
 
-Waiter = asyncio.Future[None]
 _T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One session's ledger; what waits for room is bounded by its publishers, who wait with it."""
-
-    backlog: Backlog
-    trace_id: str
-    published_bytes: int = 0
-    published_records: int = 0
-    settled_bytes: int = 0
-    settled_records: int = 0
-    epoch: LeaseEpoch | None = None
-    error: StreamScribeError | None = None
-    waiting: deque[tuple[Record, Waiter]] = field(default_factory=deque)
-    generation: int = 0
-    held: deque[tuple[Emitted, LeaseEpoch]] | None = None
-    """What comes while the session's past is read."""
-    moved: bool = False
-
-    def settle(self, settled: Settled) -> None:
-        """A worker that hears audio again settles it again: only what goes further counts."""
-        self.settled_bytes = max(self.settled_bytes, min(settled.audio_bytes, self.published_bytes))
-        self.settled_records = max(self.settled_records, min(settled.records, self.published_records))
-        self.backlog.unsettled_bytes = self.published_bytes - self.settled_bytes
-        self.backlog.unsettled_records = self.published_records - self.settled_records
-
-    def free(self, error: StreamScribeError | None = None) -> None:
-        """Frees all publishers; their records are dropped."""
-        while self.waiting:
-            _, waiter = self.waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None) if error is None else waiter.set_exception(error)
 
 
 class KafkaGatewayBus:
@@ -102,7 +78,7 @@ class KafkaGatewayBus:
         self._max_backlog_s = max_backlog_s
         self._reply_to = reply_to
         self._topics = Topics.of(kafka)
-        self._lanes: dict[SessionId, _Lane] = {}
+        self._lanes: dict[SessionId, Lane] = {}
         self._handler: EventHandler | None = None
         self._sender: Sender | None = None
         self._reader: Reader | None = None
@@ -168,6 +144,15 @@ class KafkaGatewayBus:
         """Where this gateway will hear of a session that begins, or goes on, here and now."""
         return Place(self._reply_to, self._read_to, generation)
 
+    def stand(self, session_id: SessionId, mark: bytes) -> Place | None:
+        """The place from which another gateway may read on that knows the mark."""
+        lane = self._lanes.get(session_id)
+        number = partition_of(session_id, self._kafka.audio_partitions)
+        audio_offset = self._started(self._sender).delivered_to.get((self._topics.audio, number))
+        if lane is None or lane.held is not None or audio_offset is None:
+            return None
+        return Place(self._reply_to, self._read_to, lane.generation, mark, lane.epoch, audio_offset)
+
     async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
         """Takes a session from the gateways before this one, whose place is the ticket's last; fills in its `past`.
 
@@ -177,7 +162,7 @@ class KafkaGatewayBus:
         """
         backlog = Backlog(self._max_backlog_s, ticket.opened.options.audio.bytes_per_second)
         place = ticket.places[-1]
-        lane = _Lane(backlog, ticket.opened.trace_id, generation=place.generation, held=deque())
+        lane = Lane(backlog, ticket.opened.trace_id, generation=place.generation, held=deque())
         self._lanes[ticket.session_id] = lane
         try:
             async with asyncio.timeout(TAKE_OVER_S):
@@ -199,6 +184,7 @@ class KafkaGatewayBus:
             return
         lane.published_bytes = lane.settled_bytes = past.uplink.received_bytes
         lane.published_records = lane.settled_records = past.uplink.next_index
+        lane.next_sequence = past.uplink.next_sequence
         held, lane.held = lane.held, None
         for event, epoch in held:
             self._deliver(event, epoch)
@@ -214,6 +200,7 @@ class KafkaGatewayBus:
         self._closed = True
         for lane in self._lanes.values():
             lane.free(Draining())
+        await self._recall.close()
         if self._reader is not None:
             await self._reader.stop()
         if self._sender is not None:
@@ -238,7 +225,7 @@ class KafkaGatewayBus:
         consumer.assign([ours])
         return consumer
 
-    async def _announce(self, lane: _Lane, ticket: Ticket) -> None:
+    async def _announce(self, lane: Lane, ticket: Ticket) -> None:
         """Publishes the session's beginning again: workers learn from its headers who its gateway is."""
         done: Waiter = asyncio.get_running_loop().create_future()
         left = sorted({place.partition for place in ticket.places[:-1]})
@@ -265,18 +252,22 @@ class KafkaGatewayBus:
         await self._recall.read(wanted)
         return wanted.epoch
 
-    def _has_room(self, lane: _Lane, size_bytes: int) -> bool:
+    def _has_room(self, lane: Lane, size_bytes: int) -> bool:
         return not lane.waiting and lane.backlog.fits(size_bytes) and self._started(self._sender).room
 
-    def _lane(self, record: Record) -> _Lane | None:
+    def _lane(self, record: Record) -> Lane | None:
         lane = self._lanes.get(record.session_id)
         if lane is None and isinstance(record, SessionOpened):
             backlog = Backlog(self._max_backlog_s, record.options.audio.bytes_per_second)
-            lane = self._lanes[record.session_id] = _Lane(backlog, record.trace_id)
+            lane = self._lanes[record.session_id] = Lane(backlog, record.trace_id)
         return lane
 
-    def _send(self, lane: _Lane, record: Record, done: Waiter) -> None:
-        headers = record_headers(self._reply_to, lane.published_bytes, lane.trace_id, lane.generation)
+    def _send(self, lane: Lane, record: Record, done: Waiter) -> None:
+        if isinstance(record, AudioChunk):
+            lane.next_sequence = record.sequence
+        headers = record_headers(
+            self._reply_to, lane.published_bytes, lane.trace_id, lane.generation, next_sequence=lane.next_sequence
+        )
         size = audio_bytes(record)
 
         def delivered(error: StreamScribeError | None) -> None:
@@ -294,14 +285,16 @@ class KafkaGatewayBus:
             return
         lane.published_bytes += size
         lane.published_records += 1
+        if isinstance(record, AudioChunk):
+            lane.next_sequence = record.sequence + 1
         lane.backlog.add(size)
 
-    def _fail(self, lane: _Lane, error: StreamScribeError) -> None:
+    def _fail(self, lane: Lane, error: StreamScribeError) -> None:
         """A record is missing in the log: nothing after it is of use."""
         lane.error = lane.error or error
         lane.free(lane.error)
 
-    def _drain(self, lane: _Lane) -> None:
+    def _drain(self, lane: Lane) -> None:
         sender = self._started(self._sender)
         while lane.waiting and sender.room and lane.backlog.fits(audio_bytes(lane.waiting[0][0])):
             self._send(lane, *lane.waiting.popleft())
@@ -375,7 +368,7 @@ class KafkaGatewayBus:
             lane.moved = True
             lane.held.clear()
 
-    def _current(self, session_id: SessionId, epoch: LeaseEpoch) -> _Lane | None:
+    def _current(self, session_id: SessionId, epoch: LeaseEpoch) -> Lane | None:
         """The session's lane, if its newest owner speaks."""
         lane = self._lanes.get(session_id)
         if lane is None:

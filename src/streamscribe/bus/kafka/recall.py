@@ -1,232 +1,240 @@
-"""Reads a session's past out of the log, for a gateway that takes it over: what was published, and what was told."""
+"""Reads sessions' pasts out of the log, for a gateway that takes them over: what was published, and what was told."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from streamscribe.bus.kafka import config, topics
-from streamscribe.bus.kafka.envelope import read_event_headers, read_moved, read_record_headers
+from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import BadRequest, BusUnavailable, SessionNotFound, SessionSuperseded, StreamScribeError
-from streamscribe.core.ids import LeaseEpoch, SessionId
-from streamscribe.core.records import Checkpointed, Failed, Finished, Record, SessionOpened, WorkerEvent
-from streamscribe.ports import Place
+from streamscribe.core.errors import BadRequest, BusUnavailable, SessionNotFound, StreamScribeError
 from streamscribe.settings import KafkaSettings
-from streamscribe.wire.bus_records import decode_event, decode_record
 
-PASS_S = 6.0
-"""How long one reading of the log may take. Who is not done then may ask again."""
+PATIENCE_S = 6.0
+"""How long the reading of one past may take. Who is not done then may ask again."""
 
-MAX_PASSES = 3
-"""That run side by side. Sessions that come while all run are read together by the next."""
+MAX_PASTS = 4096
+"""That are read at one time."""
 
 _BATCH = 1000
 _POLL_S = 0.05
+_LINGER_S = 2.0
 
-
-@dataclass(slots=True, eq=False)
-class Past:
-    """What of a session is wanted, and how far it was read.
-
-    The session's records are those before the one that announces `generation`; `see` gets them, each with the audio
-    bytes before it. What was told is in `places`, in turn: in each until the worker said there that the session had
-    moved on; `hear` gets it. Both are called in a thread, one at a time.
-    """
-
-    session_id: SessionId
-    generation: int
-    audio_partition: int
-    places: tuple[Place, ...]
-    see: Callable[[Record, int], None]
-    hear: Callable[[WorkerEvent], None]
-    done: asyncio.Future[None]
-    epoch: LeaseEpoch | None = None
-    """The newest worker's that was heard."""
-    leg: int = 0
-    error: StreamScribeError | None = None
-    records_read: bool = False
-    _generation: int = 0
-    _not_yet: bool = field(default=False)
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything was read, or cannot be."""
-        return self.error is not None or (self.records_read and self.leg >= len(self.places))
-
-    def record(self, message: Message) -> None:
-        """A message of the session in its partition of records."""
-        if self.records_read:
-            return
-        headers = read_record_headers(message.headers())
-        if headers.generation > self.generation:
-            self.error = SessionSuperseded()
-        elif headers.generation == self.generation:
-            self.records_read = True
-        elif headers.generation >= self._generation:
-            self._generation = headers.generation
-            record = decode_record(message.value() or b"")
-            if not (isinstance(record, SessionOpened) and headers.generation):
-                self.see(record, headers.audio_at)
-
-    def begin_leg(self) -> None:
-        """Reads on at the next place. On a partition that it has left before, what is old comes first."""
-        place = self.places[self.leg]
-        self._not_yet = any(before.partition == place.partition for before in self.places[: self.leg])
-
-    def result(self, message: Message) -> None:
-        """A message of the session in the partition of its present place."""
-        place = self.places[self.leg]
-        if (message.offset() or 0) < place.offset:
-            return
-        moved = read_moved(message.headers())
-        if moved is not None:
-            self._not_yet = self._not_yet and moved < place.generation
-            following = self.places[self.leg + 1].generation if self.leg + 1 < len(self.places) else self.generation
-            if moved >= following:
-                self.leg += 1
-            return
-        epoch = read_event_headers(message.headers())
-        if epoch is None or self._not_yet or (self.epoch is not None and epoch < self.epoch):
-            return
-        self.epoch = epoch
-        event = decode_event(message.value() or b"")
-        if not isinstance(event, Checkpointed):
-            self.hear(event)
-        if isinstance(event, Finished | Failed):  # nobody needs its records any more, nor finds them
-            self.leg, self.records_read = len(self.places), True
+_Partition = tuple[str, int]
 
 
 class Recall:
-    """Reads the pasts of sessions, many in one pass; each pass has a consumer and a thread of its own.
+    """Reads the pasts of sessions side by side, with one consumer and one thread, which end when nobody asks.
 
-    Bounded by time: who is not complete after `PASS_S` gets BusUnavailable. Results that the log has dropped are
-    SessionNotFound, a session that moved on meanwhile is SessionSuperseded.
+    Bounded by time, each for itself: who is not complete after `PATIENCE_S` gets BusUnavailable, and holds up nobody.
+    Results that the log has dropped are SessionNotFound, a session that moved on meanwhile is SessionSuperseded.
     """
 
     def __init__(self, kafka: KafkaSettings, max_message_bytes: int) -> None:
-        self._kafka = kafka
         self._topics = Topics.of(kafka)
         self._properties = config.consumer(kafka, topics.AUDIO_GROUP, max_message_bytes)
-        self._waiting: list[Past] = []
-        self._passes: set[asyncio.Task[None]] = set()
+        self._lock = threading.Lock()
+        self._asked: list[Past] = []
+        self._waiting = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
 
     async def read(self, past: Past) -> None:
-        """Returns when all of it was read."""
-        self._waiting.append(past)
-        self._begin()
-        await past.done
-
-    def _begin(self) -> None:
-        if self._waiting and len(self._passes) < MAX_PASSES:
-            wanted, self._waiting = self._waiting, []
-            task = asyncio.get_running_loop().create_task(self._pass(wanted))
-            self._passes.add(task)
-            task.add_done_callback(self._passed)
-
-    def _passed(self, task: "asyncio.Task[None]") -> None:
-        self._passes.discard(task)
-        self._begin()
-
-    async def _pass(self, wanted: list[Past]) -> None:
-        loop = asyncio.get_running_loop()
-
-        def tell(past: Past) -> None:
-            loop.call_soon_threadsafe(_settle, past, None)
-
-        error: StreamScribeError = BusUnavailable("the session's past was not read in time", retry_after_s=1.0)
+        """Returns when all of it was read. Of one session at a time: the former asker of it is forgotten."""
+        if self._waiting >= MAX_PASTS or self._stopping:
+            raise BusUnavailable("too many sessions come at once", retry_after_s=1.0)
+        self._waiting += 1
         try:
-            await asyncio.to_thread(self._read, wanted, tell)
+            with self._lock:
+                self._asked.append(past)
+                if self._thread is None:
+                    run = (asyncio.get_running_loop(),)
+                    self._thread = threading.Thread(target=self._run, args=run, name="kafka-recall", daemon=True)
+                    self._thread.start()
+            await past.done
+        finally:
+            self._waiting -= 1
+            past.done.cancel()  # so that the thread sees that nobody waits any more
+
+    async def close(self) -> None:
+        """Ends the thread; who waits gets BusUnavailable."""
+        self._stopping = True
+        thread = self._thread
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the thread."""
+
+        def tell(past: Past, otherwise: StreamScribeError | None) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(past.settle, otherwise)
+
+        error = BusUnavailable("the session's past was not read in time", retry_after_s=1.0)
+        reading: _Reading | None = None
+        idle_since = time.monotonic()
+        try:
+            consumer: Consumer = config.made(Consumer, self._properties)
+            reading = _Reading(consumer, self._topics)
+            while (asked := self._next(reading, idle_since)) is not None:
+                if asked or reading.busy:
+                    idle_since = time.monotonic()
+                for past in reading.step(asked):
+                    tell(past, error)
         except KafkaException as trouble:
             error = BusUnavailable(f"the log cannot be read: {config.explain(trouble)}", retry_after_s=1.0)
         finally:
-            for past in wanted:
-                _settle(past, None if past.complete else error)
+            with self._lock:
+                asked, self._asked, self._thread = self._asked, [], None
+            for past in [*asked, *(reading.pasts() if reading is not None else ())]:
+                tell(past, error)
+            if reading is not None:
+                reading.close()
 
-    def _read(self, wanted: list[Past], tell: Callable[[Past], None]) -> None:
-        """In a thread: one round for each place that the session with the most of them had."""
-        ends_at = time.monotonic() + PASS_S
-        consumer: Consumer = config.made(Consumer, self._properties)
-        try:
-            parts = self._record_parts(consumer, {past.audio_partition for past in wanted})
-            for leg in range(max(len(past.places) for past in wanted)):
-                reading = [past for past in wanted if past.leg == leg and past.error is None]
-                for past in reading:
-                    past.begin_leg()
-                parts += self._result_parts(reading)
-                self._round(consumer, parts, reading, leg, ends_at, tell)
-                parts = []
-        finally:
-            consumer.close()
-
-    def _round(
-        self,
-        consumer: Consumer,
-        parts: list[TopicPartition],
-        reading: list[Past],
-        leg: int,
-        ends_at: float,
-        tell: Callable[[Past], None],
-    ) -> None:
-        left = {past.session_id.encode(): past for past in reading}
-        begins = {part.partition: part.offset for part in parts if part.topic == self._topics.results}
-        consumer.assign(parts)
-        while left and time.monotonic() < ends_at:
-            for message in consumer.consume(_BATCH, _POLL_S):
-                error = message.error()
-                if error is not None:
-                    if error.fatal():
-                        raise KafkaException(error)
-                    continue
-                number, key = message.partition() or 0, message.key() or b""
-                of_results = message.topic() == self._topics.results
-                if of_results and (begin := begins.pop(number, None)) is not None and (message.offset() or 0) > begin:
-                    _lose(left, leg, number, message.offset() or 0)
-                past = left.get(key if isinstance(key, bytes) else key.encode())
-                if past is None:
-                    continue
-                try:
-                    if not of_results:
-                        past.record(message)
-                    elif past.leg == leg and number == past.places[leg].partition:
-                        past.result(message)
-                except BadRequest:  # the worker, or the gateway before us, has put it aside too
-                    continue
-                if past.records_read and past.leg != leg:
-                    del left[past.session_id.encode()]
-                    if past.complete:
-                        tell(past)
-            for key in [key for key, past in left.items() if past.error is not None]:
-                tell(left.pop(key))
-
-    def _record_parts(self, consumer: Consumer, numbers: set[int]) -> list[TopicPartition]:
-        """From where the workers' group would go on: each live session has at least its last record behind that."""
-        asked = [TopicPartition(self._topics.audio, number) for number in numbers]
-        parts: list[TopicPartition] = consumer.committed(asked, timeout=topics.PATIENCE_S)
-        for part in parts:
-            part.offset = part.offset if part.offset >= 0 else OFFSET_BEGINNING
-        return parts
-
-    def _result_parts(self, reading: list[Past]) -> list[TopicPartition]:
-        begins: dict[int, int] = {}
-        for past in reading:
-            place = past.places[past.leg]
-            begins[place.partition] = min(begins.get(place.partition, place.offset), place.offset)
-        return [TopicPartition(self._topics.results, number, offset) for number, offset in begins.items()]
+    def _next(self, reading: "_Reading", idle_since: float) -> list[Past] | None:
+        """Who has asked since; None: it is time to end. What is asked from then on finds another thread."""
+        with self._lock:
+            asked, self._asked = self._asked, []
+            if self._stopping or (not asked and not reading.busy and time.monotonic() > idle_since + _LINGER_S):
+                self._asked, self._thread = asked, None if not asked else self._thread
+                return None
+            return asked
 
 
-def _lose(left: dict[bytes, Past], leg: int, partition: int, begin: int) -> None:
-    """The log begins later than it should: what was told before is gone."""
-    for past in left.values():
-        place = past.places[leg] if past.leg == leg else None
-        if place is not None and place.partition == partition and place.offset < begin:
-            past.error = SessionNotFound()
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """One past, and from which offset of each partition it is read."""
+
+    past: Past
+    ends_at: float
+    at: dict[_Partition, int] = field(default_factory=dict)
 
 
-def _settle(past: Past, error: StreamScribeError | None) -> None:
-    if past.done.done():
-        return
-    error = past.error or error
-    past.done.set_result(None) if error is None else past.done.set_exception(error)
+@dataclass(slots=True)
+class _Track:
+    """Where the consumer is in a partition; `sought`: nothing has come since it was put there."""
+
+    offset: int
+    sought: bool = True
+
+
+class _Reading:
+    """The consumer at many partitions. It goes back where a newcomer needs that; the others pass over what they had."""
+
+    def __init__(self, consumer: Consumer, names: Topics) -> None:
+        self._consumer = consumer
+        self._topics = names
+        self._readers: dict[bytes, _Reader] = {}
+        self._tracks: dict[_Partition, _Track] = {}
+        self._moved = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is read for anybody."""
+        return bool(self._readers)
+
+    def pasts(self) -> list[Past]:
+        """Those that are not complete."""
+        return [reader.past for reader in self._readers.values()]
+
+    def close(self) -> None:
+        """Closes the consumer."""
+        self._consumer.close()
+
+    def step(self, asked: list[Past]) -> list[Past]:
+        """Takes more in, reads on for a moment, and gives those that are complete or late."""
+        if asked:
+            self._take_in(asked)
+        if self._moved:
+            self._moved = False
+            wanted = {place for reader in self._readers.values() for place in reader.at}
+            self._tracks = {place: _Track(track.offset) for place, track in self._tracks.items() if place in wanted}
+            parts = [TopicPartition(topic, number, track.offset) for (topic, number), track in self._tracks.items()]
+            self._consumer.assign(parts)
+        turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
+        for reader in turned:
+            self._begin_leg(reader)
+        return self._ended()
+
+    def _take_in(self, asked: list[Past]) -> None:
+        """Records are read from where the workers' group would go on, for each live session has its last one behind
+        that; or from the mark of its place, where that is later."""
+        numbers = {past.audio_partition for past in asked}
+        parts = [TopicPartition(self._topics.audio, number) for number in numbers]
+        committed: dict[int, int] = {
+            part.partition: max(0, part.offset) for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S)
+        }
+        ends_at = time.monotonic() + PATIENCE_S
+        for past in asked:
+            reader = self._readers[past.session_id.encode()] = _Reader(past, ends_at)
+            audio, number = self._topics.audio, past.audio_partition
+            marked = past.places[0].audio_offset if past.places else 0
+            self._follow(reader, (audio, number), max(committed[number], marked))
+            self._begin_leg(reader)
+
+    def _begin_leg(self, reader: _Reader) -> None:
+        reader.past.begin_leg()
+        reader.at = {where: at for where, at in reader.at.items() if where[0] != self._topics.results}
+        if (place := reader.past.place) is not None:
+            self._follow(reader, (self._topics.results, place.partition), place.offset)
+
+    def _follow(self, reader: _Reader, place: _Partition, offset: int) -> None:
+        """Reads a partition for the past too, from an offset on."""
+        reader.at[place] = offset
+        track = self._tracks.get(place)
+        if track is not None and track.offset <= offset:
+            return
+        if track is not None:
+            for other in self._readers.values():
+                if other is not reader and place in other.at:
+                    other.at[place] = max(other.at[place], track.offset)
+        self._tracks[place] = _Track(offset)
+        self._moved = True
+
+    def _hear(self, message: Message) -> _Reader | None:
+        """A message; gives the one whose next place is to be read from now on."""
+        error = message.error()
+        if error is not None:
+            if error.fatal():
+                raise KafkaException(error)
+            return None
+        place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        track = self._tracks.get(place)
+        if track is None:
+            return None
+        of_results = place[0] == self._topics.results
+        if track.sought and of_results and offset > track.offset:
+            self._lose(place, offset)
+        track.sought, track.offset = False, offset + 1
+        key = message.key() or b""
+        reader = self._readers.get(key if isinstance(key, bytes) else key.encode())
+        if reader is None or offset < reader.at.get(place, inf):
+            return None
+        reader.at[place] = offset + 1
+        past, leg = reader.past, reader.past.leg
+        with suppress(BadRequest):  # the worker, or the gateway before us, has put it aside too
+            past.result(message) if of_results else past.record(message)
+        if past.leg == leg:
+            return None
+        del reader.at[place]  # what else came of this partition belongs to no leg, or to a later one
+        return reader
+
+    def _lose(self, place: _Partition, begin: int) -> None:
+        """The log begins later than it should: what was told before is gone."""
+        for reader in self._readers.values():
+            if reader.at.get(place, begin) < begin:
+                reader.past.error = SessionNotFound()
+
+    def _ended(self) -> list[Past]:
+        now = time.monotonic()
+        ended = [
+            key
+            for key, reader in self._readers.items()
+            if reader.past.complete or now > reader.ends_at or reader.past.done.cancelled()
+        ]
+        return [self._readers.pop(key).past for key in ended]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from streamscribe.bus.kafka import config
 from streamscribe.bus.kafka.envelope import Headers
@@ -49,8 +49,10 @@ class Sender:
         self._retired: Producer | None = None
         self.unsent_bytes = 0
         """Given to the producer and not delivered."""
+        self.delivered_to: dict[tuple[str, int], int] = {}
+        """Topic and partition: the offset behind the last record that was delivered there."""
         self._full = False
-        self._reports: deque[tuple[Producer, Done, int, KafkaError | None]] = (
+        self._reports: deque[tuple[Producer, Done, int, KafkaError | None, Message]] = (
             deque()
         )  # at most as many as are in flight
         self._waking = False
@@ -111,9 +113,9 @@ class Sender:
                 self._retired.flush(_FLUSH_S)
                 self._retired = None
 
-    def _report(self, sent_by: Producer, done: Done, size: int, error: KafkaError | None, _message: object) -> None:
+    def _report(self, sent_by: Producer, done: Done, size: int, error: KafkaError | None, message: Message) -> None:
         """In the thread. One call wakes the loop for all reports that are there when it comes."""
-        self._reports.append((sent_by, done, size, error))
+        self._reports.append((sent_by, done, size, error, message))
         if not self._waking:
             self._waking = True
             with suppress(RuntimeError):  # the loop is closed: nobody waits
@@ -122,8 +124,10 @@ class Sender:
     def _drain(self) -> None:
         self._waking = False
         while self._reports:
-            sent_by, done, size, error = self._reports.popleft()
+            sent_by, done, size, error, message = self._reports.popleft()
             self.unsent_bytes -= size
+            if error is None:
+                self.delivered_to[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
             if error is not None and (error.fatal() or error.code() in _BROKEN) and sent_by is self._producer:
                 self._replace()
             done(None if error is None else config.typed(error))

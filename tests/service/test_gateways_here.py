@@ -1,18 +1,21 @@
-"""How a gateway of a cluster lets its sessions go: whatever ends it, they are somebody's or their client is told."""
+"""How gateways of a cluster let sessions go and take them, with the store and the log that they share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
+import redis
 
 from streamscribe.bootstrap.cluster.gateway import ClusterGateway
 from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
-from streamscribe.core.messages import Closed, End
+from streamscribe.core.ids import TenantId
 from streamscribe.gateway.drain import drain
 from streamscribe.settings import GatewaySettings
 from tests.service.cluster_kit import Cluster, cluster
-from tests.service.gateways_here import Client, frozen_redis, gateway_here, spoken
+from tests.service.gateways_here import TENANT, Client, frozen_redis, gateway_here, spoken
+from tests.service.kit import noise_speech
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -34,10 +37,7 @@ async def elsewhere(running: Cluster) -> AsyncIterator[ClusterGateway]:
 async def ends_well(client: Client) -> bool:
     """Says one word more, and ends."""
     await client.speak(bytes(6400))
-    assert client.live is not None
-    await client.live.receive(End())
-    await client.closed.wait()
-    return isinstance(client.heard[-1], Closed)
+    return await client.ends_well()
 
 
 @asynccontextmanager
@@ -108,7 +108,86 @@ async def test_a_session_without_a_ticket_is_told_that_it_ends_and_is_not_left_t
 async def test_a_session_is_resumed_where_it_still_is_while_redis_is_away(running: Cluster) -> None:
     async with gateway_here(running) as first:
         client = await spoken(first)
-        client.live.detach()  # type: ignore[union-attr]
         with frozen_redis(running.redis_url):
             await client.come_to(first)
             assert await ends_well(client)
+
+
+async def marked(gateway: ClusterGateway, client: Client) -> None:
+    """Returns when the store knows a place of the session that is not its opening, and no other."""
+    store = gateway.hub._register._store  # type: ignore[attr-defined]
+    while True:
+        ticket = await store.ticket(client.live.bus_id)  # type: ignore[union-attr]
+        if ticket.gateway == gateway.hub._register._gateway and len(ticket.places) == 1 and ticket.places[0].mark:  # type: ignore[attr-defined]
+            return
+        await asyncio.sleep(0.1)
+
+
+async def test_law_3_a_session_is_read_from_a_mark_near_its_present_by_each_gateway_that_takes_it(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    near = {"limits__resume_window_s": "1.5", "limits__slow_reader_timeout_s": "0.5"}
+    said = [noise_speech(50 + number, bursts=2) for number in range(4)]
+    undisturbed, client = Client(), Client()
+    undisturbed.open(elsewhere)
+    alone = asyncio.ensure_future(undisturbed.say(b"".join(said)))
+    async with gateway_here(running, **near) as first, gateway_here(running, **near) as second:
+        client.open(first)
+        await client.say(said[0])
+        await marked(first, client)
+        await client.come_to(second)
+        await client.say(said[1])
+        await marked(second, client)
+        await client.come_to(first)
+        await client.say(said[2])
+        await client.come_to(elsewhere)
+    await client.say(said[3])
+    await alone
+    assert await client.ends_well()
+    assert await undisturbed.ends_well()
+    assert client.finals() == undisturbed.finals()
+    assert len(client.finals()) == 8
+
+
+async def test_a_client_that_lacks_results_from_before_the_mark_finds_no_session(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    near = {"limits__resume_window_s": "1", "limits__slow_reader_timeout_s": "0.5"}
+    async with gateway_here(running, **near) as first:
+        client = Client()
+        client.open(first)
+        await client.say(noise_speech(3, bursts=2))
+        await marked(first, client)
+        old, again = replace(client.resume(), last_version=0), Client()
+        await elsewhere.hub.resume_anywhere(TENANT, old, again)
+        await again.closed.wait()
+        assert again.errors() == ["session_not_found"]
+
+
+async def test_a_session_can_be_taken_by_another_gateway_after_redis_came_back_empty(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    async with gateway_here(running, store__seat_ttl_s="1") as first:
+        client = await spoken(first)
+        with redis.Redis.from_url(running.redis_url) as server:
+            server.flushall()
+        store = first.hub._register._store  # type: ignore[attr-defined]
+        while await store.ticket(client.live.bus_id) is None:  # type: ignore[union-attr]
+            await asyncio.sleep(0.1)
+    await client.come_to(elsewhere)
+    assert await ends_well(client)
+
+
+async def test_a_tenant_begins_so_many_sessions_a_minute_at_all_gateways_together(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    few = replace(TENANT, tenant_id=TenantId("few"), max_new_sessions_per_min=3)
+    async with gateway_here(running) as first:
+        clients = [await spoken(gateway, few) for gateway in (first, elsewhere, first)]
+        late = Client(few)
+        late.open(elsewhere)
+        await late.speak(bytes(320))
+        await late.closed.wait()
+        assert late.errors() == ["quota_exceeded"]
+        await clients[0].come_to(elsewhere)
+        assert [await ends_well(client) for client in clients] == [True, True, True]

@@ -1,0 +1,106 @@
+"""One session's past in the log: what of it is wanted, and how far it was read. Fed message by message, in a thread."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message
+
+from streamscribe.bus.kafka.envelope import read_event_headers, read_moved, read_record_headers
+from streamscribe.core.errors import SessionSuperseded, StreamScribeError
+from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.records import Checkpointed, Failed, Finished, Record, SessionOpened, WorkerEvent
+from streamscribe.ports import Place
+from streamscribe.wire.bus_records import decode_event, decode_record
+
+See = Callable[[Record, int, int | None], None]
+
+
+@dataclass(slots=True, eq=False)
+class Past:
+    """What of a session is wanted, and how far it was read.
+
+    The session's records are those before the one that announces `generation`; `see` gets them, each with the audio
+    bytes before it and the chunk that came next. What was told is in `places`, in turn: in each until the worker said
+    there that the session had moved on; `hear` gets it. Both are called in a thread, one at a time.
+    """
+
+    session_id: SessionId
+    generation: int
+    audio_partition: int
+    places: tuple[Place, ...]
+    see: See
+    hear: Callable[[WorkerEvent], None]
+    done: asyncio.Future[None]
+    epoch: LeaseEpoch | None = None
+    """The newest worker's that was heard."""
+    leg: int = 0
+    error: StreamScribeError | None = None
+    records_read: bool = False
+    _generation: int = 0
+    _not_yet: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        if self.places:
+            self.epoch = self.places[0].epoch
+            self._generation = self.places[0].generation
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was read, or cannot be."""
+        return self.error is not None or (self.records_read and self.leg >= len(self.places))
+
+    @property
+    def place(self) -> Place | None:
+        """Where what was told is read now; None where all of it was."""
+        return self.places[self.leg] if self.leg < len(self.places) else None
+
+    def record(self, message: Message) -> None:
+        """A message of the session in its partition of records. Raises BadRequest."""
+        if self.records_read:
+            return
+        headers = read_record_headers(message.headers())
+        if headers.generation > self.generation:
+            self.error = SessionSuperseded()
+        elif headers.generation == self.generation:
+            self.records_read = True
+        elif headers.generation >= self._generation:
+            self._generation = headers.generation
+            record = decode_record(message.value() or b"")
+            if not (isinstance(record, SessionOpened) and headers.generation):
+                self.see(record, headers.audio_at, headers.next_sequence)
+
+    def begin_leg(self) -> None:
+        """Reads on at the next place. On a partition that it has left before, what is old comes first."""
+        place = self.place
+        self._not_yet = place is not None and any(
+            before.partition == place.partition for before in self.places[: self.leg]
+        )
+
+    def result(self, message: Message) -> None:
+        """A message of the session in the partition of its present place. Raises BadRequest."""
+        place = self.place
+        if place is None or (message.offset() or 0) < place.offset:
+            return
+        moved = read_moved(message.headers())
+        if moved is not None:
+            self._not_yet = self._not_yet and moved < place.generation
+            following = self.places[self.leg + 1].generation if self.leg + 1 < len(self.places) else self.generation
+            if moved >= following:
+                self.leg += 1
+            return
+        epoch = read_event_headers(message.headers())
+        if epoch is None or self._not_yet or (self.epoch is not None and epoch < self.epoch):
+            return
+        self.epoch = epoch
+        event = decode_event(message.value() or b"")
+        if not isinstance(event, Checkpointed):
+            self.hear(event)
+        if isinstance(event, Finished | Failed):  # nobody needs its records any more, nor finds them
+            self.leg, self.records_read = len(self.places), True
+
+    def settle(self, otherwise: StreamScribeError | None = None) -> None:
+        """On the loop: tells who waits that it is complete, or what it ends with instead."""
+        if not self.done.done():
+            error = self.error or (None if self.complete else otherwise)
+            self.done.set_result(None) if error is None else self.done.set_exception(error)
