@@ -49,7 +49,7 @@ class FinalsRig:
     kafka: KafkaSettings
     asking: Finalizers
     attempts: MemoryAttempts = field(default_factory=MemoryAttempts)
-    running: dict[KafkaFinalizer, Recognition] = field(default_factory=dict)
+    running: dict[KafkaFinalizer, tuple[Recognition, Engine]] = field(default_factory=dict)
 
     async def start(self, engine: Engine, policy: BatchPolicy = POLICY) -> KafkaFinalizer:
         """Returns when it is a member of the group with a partition."""
@@ -57,13 +57,16 @@ class FinalsRig:
         await finalizer.start()
         await asyncio.to_thread(start_and_wait, heard)
         finalizer.attach(Hearing(heard))
-        self.running[finalizer] = heard
+        self.running[finalizer] = (heard, engine)
         while not finalizer.partitions:
             await asyncio.sleep(0.02)
         return finalizer
 
     async def kill(self, finalizer: KafkaFinalizer) -> None:
-        """Nothing is committed, taken back or sent any more; only its group is told, to wait for less."""
+        """Nothing is committed, taken back or sent any more; only its group is told, to wait for less.
+
+        What it hears at the gate of its engine it hears for nobody.
+        """
 
         async def nothing(numbers: Collection[int]) -> dict[int, int]:
             return {}
@@ -77,11 +80,16 @@ class FinalsRig:
         await finalizer._membership.leave()
         finalizer._sender._stopping = True
         await asyncio.to_thread(finalizer._sender._thread.join)
-        await asyncio.to_thread(close_version, self.running.pop(finalizer))
+        await self._end(finalizer)
 
     async def stop(self, finalizer: KafkaFinalizer, drain_s: float = 5) -> None:
         await finalizer.close(drain_s)
-        await asyncio.to_thread(close_version, self.running.pop(finalizer))
+        await self._end(finalizer)
+
+    async def _end(self, finalizer: KafkaFinalizer) -> None:
+        heard, engine = self.running.pop(finalizer)
+        engine.gate.set()
+        await asyncio.to_thread(close_version, heard)
 
 
 class DeadAttempts(MemoryAttempts):

@@ -56,13 +56,6 @@ class Membership:
         """For how long the consumer has not been polled: after `max.poll.interval.ms` the group gives all away."""
         return time.monotonic() - self._turned_at
 
-    def end_of(self, partition: int) -> int | None:
-        """The offset behind the newest record that the brokers have told of; None before they did."""
-        with suppress(KafkaException, RuntimeError):  # it is closed
-            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
-            return end if end >= 0 else None
-        return None
-
     def join(self) -> None:
         """Joins the group."""
         self._consumer.subscribe(

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
 from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.dead_letter import DeadLetters
+from streamscribe.bus.kafka.ends import Ends
 from streamscribe.bus.kafka.envelope import final_headers, read_key
 from streamscribe.bus.kafka.finals.codec import heard_of, read_question
 from streamscribe.bus.kafka.finals.known import Answer, Known
@@ -30,6 +32,8 @@ MAX_INSIDE, MAX_INSIDE_BYTES = 256, 2**26
 """Requests that are not answered, beyond which no more are read; reading goes on at half."""
 
 COMMIT_INTERVAL_S = 0.5
+LOOK_INTERVAL_S = 1.0
+"""How often the brokers are asked how much there is to read."""
 GRACE_S = 1.5
 """How long a partition that goes to another finalizer waits for what of it is in work; less than a rebalance waits."""
 SMOOTHING = 0.05
@@ -60,6 +64,7 @@ class KafkaFinalizer:
         self._tasks: dict[asyncio.Task[None], Ledger | None] = {}
         self._inside = self._inside_bytes = 0
         self._paused = self._leaving = False
+        self._ends: dict[int, int] = {}
         self._mean_s = 0.0
         self._sender: Sender
         self._membership: Membership
@@ -85,6 +90,7 @@ class KafkaFinalizer:
         self._recognise = recognise
         self._membership.join()
         self._spawn(self._commit(), None)
+        self._spawn(self._look(), None)
 
     @property
     def partitions(self) -> frozenset[int]:
@@ -104,7 +110,9 @@ class KafkaFinalizer:
     @property
     def waiting(self) -> int:
         """Requests of its partitions that are not answered, read or not."""
-        return self._inside + self._unread
+        read = {ledger.number: ledger.next for ledger in self._ledgers.values() if ledger.next is not None}
+        unread = sum(max(0, self._ends.get(number, 0) - at) for number, at in read.items())
+        return self._inside + unread
 
     @property
     def waiting_s(self) -> float:
@@ -264,14 +272,12 @@ class KafkaFinalizer:
             await asyncio.sleep(COMMIT_INTERVAL_S)
             self._membership.commit(_committable(self._ledgers.values()))
 
-    @property
-    def _unread(self) -> int:
-        unread = 0
-        for ledger in self._ledgers.values():
-            end = self._membership.end_of(ledger.number)
-            if end is not None and ledger.next is not None:
-                unread += max(0, end - ledger.next)
-        return unread
+    async def _look(self) -> None:
+        ends = Ends(self._kafka, self._topics.finalize)
+        while True:
+            with suppress(BusUnavailable):  # what was known then is as good as anything
+                self._ends = await asyncio.to_thread(ends.of, self.partitions)
+            await asyncio.sleep(LOOK_INTERVAL_S)
 
     # edges
 
