@@ -42,6 +42,13 @@ def test_a_server_that_is_not_there_exits_1_and_says_how_to_start_one(run, recor
     assert done.err == ("error: no server answers at ws://127.0.0.1:1/ws/asr; start one with: streamscribe serve\n")
 
 
+def test_of_several_servers_the_next_is_tried_where_one_is_not_there(run, recording, server):
+    done = run("stream", recording("a.wav"), "--speed", "0", "--url", "127.0.0.1:1", "--url", server.address.http)
+    assert (done.code, done.err) == (0, "")
+    done = run("stream", recording("a.wav"), "--url", "127.0.0.1:1", "--url", "127.0.0.1:2")
+    assert done.err.startswith("error: no server answers at ws://127.0.0.1:1/ws/asr or ws://127.0.0.1:2/ws/asr; ")
+
+
 def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_path):
     assert run("keys", "new", "acme", "--file", "tenants.yaml").code == 0
     with LocalServer(["--profile", "fake", "--tenants", str(tmp_path / "tenants.yaml"), *EVERYBODY]) as closed:

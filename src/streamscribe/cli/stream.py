@@ -1,6 +1,7 @@
 """`streamscribe stream`: plays a file into a server as if it were spoken, and shows what the server hears."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -28,7 +29,14 @@ def mount(app: typer.Typer) -> None:
 
 def stream(
     file: Annotated[Path, typer.Argument(help="A recording of any format that the server would take.")],
-    url: Annotated[str, typer.Option(help="The server: its address, or the URL of its WebSocket.")] = DEFAULT_URL,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The server: its address, or the URL of its WebSocket; repeatable, as gateways of a cluster stand in "
+            "for each other.",
+            show_default=DEFAULT_URL,
+        ),
+    ] = None,
     key: Annotated[str | None, typer.Option(envvar="STREAMSCRIBE_KEY", help="API key.")] = None,
     speed: Annotated[
         float, typer.Option(min=0, help="Multiples of real time; 0 as fast as the server takes it.")
@@ -47,6 +55,7 @@ def stream(
     streamscribe stream talk.mp3
     streamscribe stream talk.mp3 --speed 0 --language en --hotword StreamScribe
     streamscribe stream call.wav --url https://asr.example.com --json
+    streamscribe stream call.wav --url http://gateway-1:8000 --url http://gateway-2:8000
     ```
     """
     from streamscribe.client.address import websocket_url
@@ -56,15 +65,15 @@ def stream(
     if not file.is_file():
         fail(f"{file}: no such file")
     try:
-        websocket = websocket_url(url)
+        servers = [websocket_url(one) for one in url or [DEFAULT_URL]]
     except ValueError as error:
         fail(f"--url: {error}", Exit.USAGE)
     start = StartMessage(mode=mode, language=language, hotwords=hotword or [], words=words)
     screen = JsonScreen() if json else TextScreen(mode.last_pass)
     try:
-        finals = asyncio.run(play(file.absolute(), websocket, start=start, key=key, speed=speed, screen=screen))
+        finals = asyncio.run(play(file.absolute(), servers, start=start, key=key, speed=speed, screen=screen))
     except* (ServerError, ConnectionLost) as errors:
-        fail(explain(first(errors), websocket))
+        fail(explain(first(errors), " or ".join(servers)))
     if not json and not any(final.text for final in finals):
         err.print("no speech was heard", style="dim")
 
@@ -100,9 +109,11 @@ class Screen(Protocol):
 
 
 async def play(
-    file: Path, url: str, *, start: "StartMessage", key: str | None, speed: float, screen: Screen
+    file: Path, url: str | Sequence[str], *, start: "StartMessage", key: str | None, speed: float, screen: Screen
 ) -> list["ResultMessage"]:
     """Streams a file and shows every message; gives the finals, of each segment that of its last pass.
+
+    Of several URLs the next is tried after each that fails.
 
     Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded; perhaps in a group.
     """
