@@ -23,6 +23,7 @@ def test_each_level_that_a_server_counts_has_a_line_that_says_what_to_do():
     assert [line["level"] for line in lines] == ["embeddings", "features", "transcripts"]
     assert {line["advice"] for line in lines} == {"wait"}
     assert "transcripts" in shown.stdout
+    assert shown.stderr.startswith("wait: too few look-ups")
 
 
 def test_of_a_server_of_several_tenants_each_table_is_one_line_that_says_why(tmp_path: Path) -> None:

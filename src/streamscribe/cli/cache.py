@@ -30,6 +30,7 @@ PATIENCE_S = 60.0
 
 NO_SERVER = "what answers at {} is no StreamScribe server"
 TELLS_NO_FIGURES = "a server of several tenants tells no figures, for they are of all; see its /metrics"
+TOO_FEW = "wait: too few look-ups until now to say whether a level is worth its room"
 NOTHING_OUTLIVES = "by these settings nothing outlives a server; what a running one has in memory, it tells: --url"
 
 
@@ -185,7 +186,7 @@ def roi(
     streamscribe cache roi --url http://localhost:8000 --json
     ```
     """
-    from streamscribe.observe.cache_roi import read_counts, returns
+    from streamscribe.observe.cache_roi import Advice, read_counts, returns
     from streamscribe.wire.rest_cache import CacheState
 
     state = _ask("GET", url, key, CacheState)
@@ -196,12 +197,14 @@ def roi(
     if not _tells_figures(state):
         err.print(TELLS_NO_FIGURES, markup=False)
         return
-    table = Table("level", "reuse", "saved s", "memory", "disk, Redis", "saved s per GiB", "")
+    table = Table("level", "reuse", "saved s", "memory", "disk, Redis", "saved s per GiB", "advice")
     for line in lines:
         per_gib = "" if line.saved_s_per_gib is None else f"{line.saved_s_per_gib:,.0f}"
         room = (f"{line.memory_bytes:,}", f"{line.disk_bytes:,}")
         table.add_row(line.level, f"{line.reuse:.1%}", f"{line.saved_s:,.1f}", *room, per_gib, line.advice)
     out.print(table)
+    if any(line.advice is Advice.WAIT for line in lines):
+        err.print(TOO_FEW, markup=False)
 
 
 def _open(config: Any, set_: Any) -> "Levels":
