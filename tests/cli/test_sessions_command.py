@@ -48,6 +48,11 @@ class TestList:
             ["runs", "acme", "streaming", "worker-7", "1", "0.2 s", "3 min"],
         ]
 
+    def test_no_id_is_cut_on_a_narrow_screen(self, run, redis_url):
+        done = run("sessions", "list", REDIS_URL=redis_url, COLUMNS="40")
+        assert "…" not in done.out
+        assert all(name in done.out for name in ("waits", "runs", "lags", "worker-7", "streaming"))
+
     def test_of_one_tenant_as_json(self, run, redis_url):
         told = json.loads(run("sessions", "list", "--tenant", "bob", "--json", REDIS_URL=redis_url).out)
         assert told["total"] == 1
@@ -103,7 +108,7 @@ def test_without_a_redis_it_exits_2_and_says_how_to_name_one(run):
 
 def test_a_redis_that_is_away_exits_1_and_tells_no_password(run):
     done = run("sessions", "list", REDIS_URL="redis://:hunter2@127.0.0.1:9/0")
-    assert (done.code, done.err) == (1, "error: Redis cannot be reached; see: streamscribe doctor\n")
+    assert (done.code, done.err) == (1, "error: Redis cannot be reached (127.0.0.1:9); see: streamscribe doctor\n")
 
 
 class TestDoctor:
@@ -128,7 +133,7 @@ class TestDoctor:
 
     def test_a_redis_that_is_away_fails_it(self, run):
         found = self.finding(run, "redis://127.0.0.1:9/0")
-        assert (found["ok"], found["detail"]) == (False, "Redis cannot be reached")
+        assert (found["ok"], found["detail"]) == (False, "Redis cannot be reached (127.0.0.1:9)")
 
     def test_what_is_no_address_fails_it_and_shows_no_password(self, run):
         found = self.finding(run, "http://:hunter2@host")

@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from streamscribe.core.extras import install_extra
 from streamscribe.ports import SessionStore
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_sessions import RedisSessions
 
 NO_ADDRESS = "setting store.redis_url: not an address like redis://host:6379/0"
+REDIS_PORT = 6379
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
 
@@ -66,6 +68,12 @@ def _redis_url(settings: StoreSettings) -> str:
     if find_spec("redis") is None:
         raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
     return settings.redis_url.get_secret_value()
+
+
+def place_of(settings: StoreSettings) -> str:
+    """Where the Redis of the settings is, for who runs it: without its user and password."""
+    address = urlsplit(_redis_url(settings))
+    return f"{address.hostname}:{address.port or REDIS_PORT}" if address.hostname else address.path
 
 
 async def examine(settings: StoreSettings) -> "RedisServer":

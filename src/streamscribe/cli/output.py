@@ -6,6 +6,11 @@ from typing import Any, NoReturn
 
 import msgspec
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+MAX_WIDTH = 1000
+"""Of a table, in characters."""
 
 out = Console(soft_wrap=True, highlight=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
@@ -29,6 +34,12 @@ def indented(value: Any) -> str:
 def print_json(value: Any) -> None:
     """One JSON value, indented, on standard output."""
     sys.stdout.write(indented(value) + "\n")
+
+
+def print_table(table: Table) -> None:
+    """A table with whole cells however narrow the screen is: what is cut can neither be copied nor searched for."""
+    needed = Measurement.get(out, out.options.update(max_width=MAX_WIDTH), table).maximum
+    Console(soft_wrap=True, highlight=False, emoji=False, width=max(out.width, needed)).print(table)
 
 
 def complain(message: str) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
-from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.cli.output import Exit, err, fail, out, print_json, print_table
 
 if TYPE_CHECKING:
     from streamscribe.core.session_view import SessionPage, SessionView
@@ -64,7 +64,7 @@ def list_(
     for view in views:
         whose = (str(view.session_id), view.tenant_id or "", view.stage or "", view.owner or "none", str(view.owners))
         table.add_row(*whose, _ms(view.lag_ms), _ms(view.received_ms), _ago(view.told_s), _s(view.age_s))
-    out.print(table)
+    print_table(table)
     _tell_more(page, limit)
 
 
@@ -116,7 +116,7 @@ async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
 
 def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:
     """What the store answers; ends the command where it cannot be used."""
-    from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions
+    from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions, place_of
     from streamscribe.core.errors import StoreUnavailable
 
     async def run() -> T:
@@ -130,7 +130,7 @@ def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") 
     try:
         return asyncio.run(run())
     except StoreUnavailable as error:
-        fail(f"{error.message}; see: streamscribe doctor")
+        fail(f"{error.message} ({place_of(settings.store)}); see: streamscribe doctor")
 
 
 def _urgency(view: "SessionView") -> tuple[bool, int]:
