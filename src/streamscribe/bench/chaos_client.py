@@ -38,7 +38,7 @@ class Resumer:
     @property
     def was_told_why(self) -> bool:
         """Whether it was ended by a documented error or close code."""
-        return self.refusal in {*_documented(errors.StreamScribeError), *WEBSOCKET_CODES}
+        return self.refusal in {*WEBSOCKET_CODES, *_documented(errors.StreamScribeError)}
 
     async def say(self, urls: Sequence[str], *, silence_timeout_s: float, speed: float = 1.0) -> None:
         """The whole script, so many times faster than real time; returns when the session is over, in whatever way."""
@@ -92,8 +92,10 @@ async def _entered(stack: AsyncExitStack, urls: Sequence[str], silence_timeout_s
     raise AssertionError
 
 
-def _documented(root: type[errors.StreamScribeError]) -> set[str]:
-    return {root.code}.union(*map(_documented, root.__subclasses__()))
+def _documented(root: type[errors.StreamScribeError]) -> set[str | int]:
+    """Names and close codes."""
+    found: set[str | int] = {root.code, root.close_code}
+    return found.union(*map(_documented, root.__subclasses__()))
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

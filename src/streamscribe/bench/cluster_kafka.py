@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 
 from streamscribe.bench.chaos_client import Resumer
-from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against
+from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against, say_in_turn
 from streamscribe.bench.cluster_faults import KILL_EVERY_S, SPARE_FILES, held_under, longest_waits_s
 from streamscribe.bench.kafka_cluster import Cluster, kafka_cluster
 from streamscribe.bench.load import CHUNK_S, allow_files, connect, quantile_ms
@@ -178,7 +178,10 @@ async def _first_text_s(url: str) -> float:
     began_s = perf_counter()
     while True:
         with suppress(OSError):
-            (voice,) = await all_say(url, [GREETING], 1)
+            voice = await connect(url, partial(Voice, script=GREETING))
+            saying = asyncio.create_task(say_in_turn([voice]))
+            await voice.closed
+            saying.cancel()
             if voice.told_.texts_at:
                 return voice.told_.texts_at[0] - began_s
         await asyncio.sleep(CHUNK_S)

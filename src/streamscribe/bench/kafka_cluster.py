@@ -78,9 +78,17 @@ class Foreign:
 class Role:
     """A gateway or a worker that is ready."""
 
-    def __init__(self, process: "subprocess.Popen[str]", url: str) -> None:
+    def __init__(self, process: "subprocess.Popen[str]", errors: IO[str]) -> None:
         self.process = process
-        self.url = url
+        self.url = ""
+        self._errors = errors
+
+    async def ready(self) -> None:
+        """Waits for its word. Raises BusUnavailable with its last words where it ended before."""
+        line = await asyncio.to_thread(self.process.stdout.readline) if self.process.stdout else ""
+        if not line:
+            raise self._ended()
+        self.url = json.loads(line)["url"]
 
     @property
     def websocket(self) -> str:
@@ -88,9 +96,12 @@ class Role:
         return websocket_url(self.url)
 
     async def counted(self, name: str) -> float:
-        """The sum of a metric's samples, whatever their labels; 0 where there are none."""
-        async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
-            text = (await http.get(f"{self.url}/metrics")).text
+        """The sum of a metric's samples, whatever their labels; 0 where there are none. Raises BusUnavailable."""
+        try:
+            async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
+                text = (await http.get(f"{self.url}/metrics")).text
+        except httpx.ConnectError:
+            raise self._ended() from None
         return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
 
     def signal(self, number: int) -> None:
@@ -101,6 +112,11 @@ class Role:
         """Its exit code after SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
         return await asyncio.to_thread(self.process.wait)
+
+    def _ended(self) -> BusUnavailable:
+        self._errors.seek(0)
+        code = self.process.poll()
+        return BusUnavailable(f"a role ended (exit code {code}) that should not: {self._errors.read()[-500:]}")
 
 
 class Cluster:
@@ -165,11 +181,9 @@ class Cluster:
         command = _command(role, "--json", *arguments, *self._flags)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: ASYNC220 - quick
         self._exit.callback(_end, process)
-        line = await asyncio.to_thread(process.stdout.readline) if process.stdout else ""
-        if not line:
-            errors.seek(0)
-            raise BusUnavailable(f"a {role} did not start: {errors.read()[-500:]}")
-        return Role(process, json.loads(line)["url"])
+        started = Role(process, errors)
+        await started.ready()
+        return started
 
 
 @asynccontextmanager
