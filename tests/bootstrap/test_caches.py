@@ -1,5 +1,6 @@
 """The caches that settings ask for, and what is told of settings that cannot be."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,7 +42,9 @@ def test_each_level_tells_how_long_it_keeps(tmp_path: Path) -> None:
     }
 
 
-def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path) -> None:
+def test_every_tier_that_is_asked_for_is_there_the_nearest_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = settings_of(
         tmp_path,
         feature_cache_dir=tmp_path / "features",
@@ -54,12 +57,14 @@ def test_every_tier_that_is_asked_for_is_there_the_nearest_first(tmp_path: Path)
         "features": ["memory", "disk"],
         "transcripts": ["memory", "disk", "redis"],
     }
+    capsys.readouterr()
     kept = {level.level: dict(level.tiers) for level in open_kept(settings).facts()}
     assert {level: list(found) for level, found in kept.items()} == {
         "features": ["disk"],
         "transcripts": ["disk", "redis"],
     }
     assert kept["transcripts"]["redis"].available is False
+    assert "storage fails" not in "".join(capsys.readouterr())  # what a command prints is its own
     assert (tmp_path / "secret").stat().st_mode & 0o077 == 0
 
 
@@ -101,6 +106,27 @@ def test_a_redis_that_answers_is_no_trouble(tmp_path: Path) -> None:
         assert redis_trouble(settings_of(tmp_path, transcripts=True, redis_url=url)) is None
         assert "cache.transcripts is off" in (redis_trouble(settings_of(tmp_path, redis_url=url)) or "")
     assert not (tmp_path / "secret").exists()
+
+
+def test_a_storage_that_fails_again_and_again_is_told_once_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {"transcript_dir": tmp_path / "texts", "redis_url": "redis://127.0.0.1:9/0"}
+    caches = open_caches(settings_of(tmp_path, transcripts=True, **places))
+    assert caches.transcripts is not None
+    shutil.rmtree(tmp_path / "texts")
+    capsys.readouterr()
+    for number in range(5):
+        key = caches.keys.derive(ACME, "k", number)
+        assert caches.transcripts.store.put(caches.keys.owner(ACME), key, b"text", 60)  # in memory
+    said = "".join(capsys.readouterr())
+    assert said.count("a cache's storage fails") == 2
+    assert all(said.count(f"cache.{setting}") == 1 for setting in places)
+    (told,) = (level.told() for level in caches.levels.facts() if level.level == "transcripts")
+    memory, disk, shared = (tier.failures for tier in told.tiers)
+    assert (memory, disk) == (0, 5)
+    assert shared is not None
+    assert shared >= 5
 
 
 def test_no_room_for_features_is_no_level_of_them(tmp_path: Path) -> None:

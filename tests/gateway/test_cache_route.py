@@ -81,7 +81,7 @@ async def test_a_server_of_one_tenant_tells_all_figures() -> None:
         features, embeddings = told["levels"]
         assert told["zero_retention"] is False
         assert embeddings["tiers"] == [
-            {"tier": "memory", "available": True, "entries": 1, "bytes": ROWS.nbytes, "damaged": 0}
+            {"tier": "memory", "available": True, "entries": 1, "bytes": ROWS.nbytes, "damaged": 0, "failures": 0}
         ]
         assert "ttl_s" not in embeddings
         assert (features["ttl_s"], features["hits"], features["misses"]) == (100, 1, 0)

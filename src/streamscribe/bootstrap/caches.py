@@ -6,6 +6,7 @@ from functools import partial
 from importlib.util import find_spec
 from os.path import realpath
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from streamscribe.audio.fingerprint import Fingerprints
@@ -35,6 +36,9 @@ READ_CONTEXT = ("whisper", "tiny", "zh")
 
 _ROOMS = ("max_feature_cache_size", "max_transcript_bytes")
 _ANY_ROOM = 2**40
+
+COMPLAIN_EVERY_S = 60.0
+"""Of one storage that fails."""
 
 Tiers = dict[str, BlobStore]
 Watched = StageOutputCache | Rest
@@ -110,7 +114,7 @@ def open_caches(settings: CacheSettings, *, one_tenant: bool = False) -> Caches:
     )
     folders = partial(_disk, alone=True)
     kept_features = _kept_features(settings, _feature_memory(settings) | _feature_disk(settings, seal, folders))
-    beyond = _transcripts_beyond(settings, seal, folders)
+    beyond = _transcripts_beyond(settings, seal, folders, _Complaints("cache.redis_url"))
     transcripts = _kept_transcripts(settings, _transcript_memory(settings) | beyond)
     levels: list[Level] = [EmbeddingLevel(embeddings)]
     features = None
@@ -163,13 +167,32 @@ def open_kept(settings: CacheSettings) -> Levels:
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
         _kept_features(settings, _feature_disk(settings, seal, _disk)),
-        _kept_transcripts(settings, _transcripts_beyond(settings, seal, _disk)),
+        _kept_transcripts(settings, _transcripts_beyond(settings, seal, _disk, _nobody_hears)),
     )
     return Levels([one.level(keys) for one in kept if one is not None])
 
 
 def _say(level: str, turn: Turn) -> None:
     _log.warning(_TURNS[turn], component=level)
+
+
+def _nobody_hears() -> None:
+    """Who only looks is told by what the command says."""
+
+
+class _Complaints:
+    """Says that the storage of a setting fails, now and then: it may do so at every look-up."""
+
+    def __init__(self, setting: str) -> None:
+        self._setting = setting
+        self._again_s = 0.0
+
+    def __call__(self) -> None:
+        """It has failed."""
+        now = monotonic()
+        if now >= self._again_s:
+            self._again_s = now + COMPLAIN_EVERY_S
+            _log.warning("a cache's storage fails: what it does not take is not kept", component=self._setting)
 
 
 def _check_folders(settings: CacheSettings) -> None:
@@ -207,7 +230,9 @@ def _transcript_memory(settings: CacheSettings) -> Tiers:
     return {"memory": MemoryBlobs(max_bytes=int(settings.max_transcript_bytes), owner_share=settings.tenant_share)}
 
 
-def _transcripts_beyond(settings: CacheSettings, seal: Seal, disk: _OpenDisk) -> Tiers:
+def _transcripts_beyond(
+    settings: CacheSettings, seal: Seal, disk: _OpenDisk, on_redis_failure: Callable[[], None]
+) -> Tiers:
     if not settings.transcripts:
         return {}
     tiers: Tiers = {}
@@ -215,25 +240,34 @@ def _transcripts_beyond(settings: CacheSettings, seal: Seal, disk: _OpenDisk) ->
         room = int(settings.max_transcript_bytes)
         tiers |= disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share)
     if settings.redis_url is not None:
-        tiers |= _redis(settings.redis_url.get_secret_value(), seal)
+        tiers |= _redis(settings.redis_url.get_secret_value(), seal, on_redis_failure)
     return tiers
 
 
 def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float, *, alone: bool = False) -> Tiers:
     place = folder.expanduser()
     try:
-        return {"disk": DiskBlobs(place, seal, max_bytes=max_bytes, owner_share=owner_share, alone=alone)}
+        return {
+            "disk": DiskBlobs(
+                place,
+                seal,
+                max_bytes=max_bytes,
+                owner_share=owner_share,
+                alone=alone,
+                on_failure=_Complaints(f"cache.{setting}") if alone else _nobody_hears,
+            )
+        }
     except OSError as error:
         raise SettingsError(f"setting cache.{setting}: {folder}: {error.strerror}") from None
 
 
-def _redis(url: str, seal: Seal) -> dict[str, "RedisBlobs"]:
+def _redis(url: str, seal: Seal, on_failure: Callable[[], None] = _nobody_hears) -> dict[str, "RedisBlobs"]:
     if find_spec("redis") is None:
         raise SettingsError(f"setting cache.redis_url: needs more packages; {install_extra('redis')}")
     from streamscribe.cache.redis import RedisBlobs
 
     try:
-        return {"redis": RedisBlobs(url, seal)}
+        return {"redis": RedisBlobs(url, seal, on_failure=on_failure)}
     except ValueError:
         raise SettingsError("setting cache.redis_url: not an address like redis://host:6379/0") from None
 

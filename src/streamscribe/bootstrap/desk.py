@@ -126,6 +126,7 @@ def _tier(same: Sequence[Tier]) -> Tier:
         _sum(tier.entries for tier in same),
         _sum(tier.bytes for tier in same),
         _sum(tier.damaged for tier in same),
+        _sum(tier.failures for tier in same),
     )
 
 

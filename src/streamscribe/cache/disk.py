@@ -61,8 +61,11 @@ class DiskBlobs:
         owner_share: float = 1.0,
         alone: bool = False,
         clock: Callable[[], float] = time.time,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_failure` hears of each call that the disk failed; it must be quick, and call nothing here."""
         self._folder = folder
+        self._on_failure = on_failure
         self._seal = seal
         self._max_bytes = max_bytes
         self._books = ExpiringBooks(max_entries, max_bytes, owner_share)
@@ -106,7 +109,7 @@ class DiskBlobs:
                 return self._place(new, key, len(stored), owner, expires_ms / 1000, now)
         except OSError:
             with self._lock:
-                self._failures += 1
+                self._fail()
             return False
         finally:
             if new is not None:
@@ -204,7 +207,7 @@ class DiskBlobs:
             return None
         except OSError:
             with self._lock:
-                self._failures += 1
+                self._fail()
             return None
         sealed = self._seal.open(key, stored)
         if sealed is None:
@@ -223,23 +226,26 @@ class DiskBlobs:
             try:
                 self._path(key).unlink(missing_ok=True)
             except OSError:
-                self._failures += 1
+                self._fail()
 
     def _delete(self, keys: list[CacheKey]) -> int:
         """Deletes held blobs because someone wants them gone: how many there were, or CacheUnavailable."""
-        gone = failures = 0
+        gone, failures = 0, self._failures
         for key in keys:
             if key in self._books:
                 try:
                     self._path(key).unlink(missing_ok=True)
                 except OSError:
-                    failures += 1
+                    self._fail()
                 else:
                     gone += self._books.remove(key)
-        self._failures += failures
-        if failures:
+        if self._failures > failures:
             raise CacheUnavailable("a file of the cache cannot be deleted")
         return gone
+
+    def _fail(self) -> None:
+        self._failures += 1
+        self._on_failure()
 
     def _take_stock(self) -> None:
         """Fills the books from the folder, oldest use first; deletes what has ended, is cut, or was never finished."""

@@ -33,7 +33,7 @@ class LevelFacts:
     def told(self) -> rest_cache.Level:
         """The same as it is told."""
         tiers = tuple(
-            rest_cache.Tier(name, usage.available, usage.entries, usage.size_bytes, usage.damaged)
+            rest_cache.Tier(name, usage.available, usage.entries, usage.size_bytes, usage.damaged, usage.failures)
             for name, usage in self.tiers.items()
         )
         hits, misses = (None, None) if self.asked is None else (self.asked.hits, self.asked.misses)

@@ -41,15 +41,17 @@ class RedisBlobs:
         hold_off_s: float = 1.0,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         """`clock` tells when blobs end, which servers agree on; `monotonic` when a server is asked again, which a clock
-        that is set must not decide."""
+        that is set must not decide. `on_failure` hears of each call that failed; it must be quick."""
         self._redis = _client(url, timeout_s)
         self._seal = seal
         self._prefix = prefix
         self._hold_off_s = hold_off_s
         self._clock = clock
         self._monotonic = monotonic
+        self._on_failure = on_failure
         self._asked_again_s = -inf
         self._damaged = self._failures = 0
         self._lock = Lock()
@@ -68,7 +70,7 @@ class RedisBlobs:
             return None
         sealed = self._seal.open(key, stored)
         if sealed is None:
-            self._count(damaged=1)
+            self._found_damaged()
             self._try(lambda: self._redis.unlink(self._name(key)))
             return None
         ttl_s = sealed.expires_ms / 1000 - self._clock()
@@ -139,14 +141,18 @@ class RedisBlobs:
         stored = self._redis.get(name)
         whole = stored is None or self._seal.open(CacheKey(name.decode()[len(self._prefix) :]), stored) is not None
         if not whole:
-            self._count(damaged=1)
+            self._found_damaged()
             self._redis.unlink(name)
         return whole
 
-    def _count(self, *, damaged: int = 0, failures: int = 0) -> None:
+    def _found_damaged(self) -> None:
         with self._lock:
-            self._damaged += damaged
-            self._failures += failures
+            self._damaged += 1
+
+    def _fail(self) -> None:
+        with self._lock:
+            self._failures += 1
+        self._on_failure()
 
     def _try(self, ask: Callable[[], Any]) -> Any:
         """What Redis answers, or None when it does not, counted; it is left alone for a while then."""
@@ -158,16 +164,16 @@ class RedisBlobs:
     def _must(self, ask: Callable[[], Any]) -> Any:
         """What Redis answers; raises CacheUnavailable."""
         if self._monotonic() < self._asked_again_s:
-            self._count(failures=1)
+            self._fail()
             raise CacheUnavailable(_NOT_REACHABLE)
         try:
             return ask()
         except _UNREACHABLE:
-            self._count(failures=1)
+            self._fail()
             self._asked_again_s = self._monotonic() + self._hold_off_s
             raise CacheUnavailable(_NOT_REACHABLE) from None
         except redis.RedisError:
-            self._count(failures=1)
+            self._fail()
             raise CacheUnavailable("Redis refused what the cache asked") from None
 
 

@@ -6,13 +6,15 @@ import msgspec
 
 
 class Tier(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place of a level. Figures are absent where they would tell of other tenants."""
+    """One place of a level. Figures are absent where they would tell of other tenants; `failures` are calls that its
+    storage failed."""
 
     tier: str
     available: bool | None = None
     entries: int | None = None
     bytes: int | None = None
     damaged: int | None = None
+    failures: int | None = None
 
 
 class Level(msgspec.Struct, frozen=True, omit_defaults=True):
