@@ -39,9 +39,8 @@ class KafkaRig:
         async def nothing(numbers: Collection[int]) -> dict[int, int]:
             return {}
 
-        worker._closed = True
-        for task in worker._tasks:
-            task.cancel()
+        worker._sessions.closed = True
+        await worker._stop_tasks()
         worker._membership._give_up = nothing
         worker._sender._producer.purge()
         await worker._membership.leave()

@@ -7,7 +7,6 @@ from typing import Any
 
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
-from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.worker import KafkaWorkerBus
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.gateway.door import OpenDoor
@@ -69,11 +68,9 @@ class _WorkerEnd(KafkaWorkerBus):
         membership: Any = SimMembership(
             group, node, take=self._take, assigned=self._assigned, give_up=self._give_up, lost=self._lost
         )
-        self._sender, self._membership = sender, membership
-        self._teller = Teller(sender, self._topics.results, self._delivered, self._fail)
+        self._connect(sender, membership)
         news: Any = _InOrder()
-        self._teller._news = news
-        self._dead_letters = DeadLetters(sender, self._topics.dead_letter)
+        self._sessions.teller._news = news
         return sender, membership
 
     @property
@@ -83,11 +80,8 @@ class _WorkerEnd(KafkaWorkerBus):
 
     async def stop_tasks(self) -> None:
         """As the end of its process."""
-        self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
+        self._sessions.closed = True
+        await self._stop_tasks()
 
 
 class _GatewayEnd(KafkaGatewayBus):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Ends:
     """So many of a session's workers ended by themselves, one after the other, since it last got on.
 
-    The last `same` of them ended at one place, `at`: a record, or a few that follow each other. None: it is not known,
+    The last `same` of them ended at one place, `at`: a record. None: it is not known,
     and may have been the same.
     """
 

@@ -32,13 +32,16 @@ class DeadLetters:
 
     def bury(self, message: Message, error: StreamScribeError) -> None:
         """Writes a reference to the record. Where that cannot be done it is only counted: it holds up no other."""
-        self.count += 1
         try:
             session_id: str = read_key(message.key())
         except BadRequest:
             session_id = ""
         where = (message.topic() or "", message.partition() or 0, message.offset() or 0)
-        letter = DeadLetter(*where, session_id, error.message)
+        self.write(DeadLetter(*where, session_id, error.message))
+
+    def write(self, letter: DeadLetter) -> None:
+        """Writes a reference, or only counts it."""
+        self.count += 1
         with suppress(StreamScribeError):
             value = json.dumps(asdict(letter)).encode()
-            self._sender.send(self._topic, value, [], lambda error: None, key=session_id or None)
+            self._sender.send(self._topic, value, [], lambda error: None, key=letter.session_id or None)

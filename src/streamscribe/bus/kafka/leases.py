@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import LeaseLost, StoreUnavailable
+from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import SessionOpened
 from streamscribe.ports import SessionStore, Ticket
 
@@ -58,13 +60,16 @@ class Leases:
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         return None
 
-    async def renew(self, sessions: Sequence[Owned]) -> list[Owned]:
-        """Renews their leases, and claims again what ended while nobody could; gives those that are lost."""
+    async def renew(self, sessions: Sequence[Owned]) -> list[Owned] | None:
+        """Renews their leases, and claims again what ended while nobody could; gives those that are lost.
+
+        None: the store is away.
+        """
         leases = [session.lease for session in sessions if session.lease is not None]
         try:
             renewed = await self._store.renew(leases)
         except StoreUnavailable:
-            return []
+            return None
         lost = []
         for session, lease in zip(sessions, renewed, strict=True):
             if lease is not None:
@@ -75,19 +80,46 @@ class Leases:
 
     async def save(self, session: Owned, checkpoint: Checkpoint | None) -> bool:
         """Saves the checkpoint, and what opened the session with the first one; False where another has the session."""
-        opened = None if session.opened_saved else session.opened
         while session.lease is not None and not session.over:
+            opened, newest = (
+                (None, checkpoint) if session.opened_saved else (session.opened, checkpoint or session.saved)
+            )
             try:
-                await self._store.save(session.lease, opened=opened, checkpoint=checkpoint)
+                await self._store.save(session.lease, opened=opened, checkpoint=newest)
             except StoreUnavailable:
                 await asyncio.sleep(LONGEST_PAUSE_S / 2)
             except LeaseLost:
                 if not await self._claimed_again(session):
                     return False
             else:
-                session.opened_saved = True
+                session.opened_saved, session.saved = True, newest or session.saved
                 return True
         return True
+
+    async def note(self, session: Owned, place: int | None) -> bool:
+        """Notes where the session is, or that it got on; False where another has it."""
+        while session.lease is not None and not session.over:
+            try:
+                await self._store.note(session.lease, place)
+            except StoreUnavailable:
+                await asyncio.sleep(LONGEST_PAUSE_S / 2)
+            except LeaseLost:
+                if not await self._claimed_again(session):
+                    return False
+            else:
+                if place is None:
+                    session.lease = replace(session.lease, ends=NO_ENDS)
+                return True
+        return True
+
+    async def abandon(self, sessions: Sequence[Owned], after_s: float) -> list[Owned]:
+        """Those of which no gateway has told for so long; from now on none can have them."""
+        held = [(session, session.lease) for session in sessions if session.lease is not None]
+        try:
+            gone = await self._store.abandon([lease for _, lease in held], after_s)
+        except StoreUnavailable:
+            return []
+        return [session for (session, _), one in zip(held, gone, strict=True) if one]
 
     async def forget(self, session: Owned) -> None:
         """The session is over. A store that is away forgets it by itself, later."""
@@ -112,7 +144,9 @@ class Leases:
         if session.over:
             return True
         try:
-            session.hold(await self._store.claim(session.session_id, self._owner))
+            lease = await self._store.claim(session.session_id, self._owner)
+            session.hold(lease)
+            session.opened_saved &= not lease.first  # the store may have lost all that it had
         except LeaseLost:
             return False
         except StoreUnavailable:

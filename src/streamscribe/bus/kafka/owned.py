@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from streamscribe.bus.kafka.envelope import Settled
 from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.lease import Lease
@@ -23,8 +24,10 @@ class Owned:
     `generation` is that of the gateway whose record came last; who is told (`reply_to`, `told_generation`) may be known
     earlier. The gateways that the session has `left` have not heard so yet.
 
-    `waiting` has what comes until it is live, bounded by what its partition may leave unsettled. A session that is
-    `ended` is over for everybody, not only here.
+    `waiting` has what comes until it is live, bounded by what its partition may leave unsettled; `trying` what has not
+    been handed over yet of one that is tried (`trial`). A session that is `ended` is over for everybody, not only here.
+    `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
+    a lease to say so.
     """
 
     session_id: SessionId
@@ -39,9 +42,14 @@ class Owned:
     opened: SessionOpened | None = None
     opened_saved: bool = False
     saving: bool = False
+    saved: Checkpoint | None = None
+    trying: deque[Record] | None = None
+    error: StreamScribeError | None = None
     live: bool = False
     over: bool = False
     ended: bool = False
+    caught_up: bool = False
+    heard_at: float = 0.0
     next_index: int = 0
     come_bytes: int = 0
     unsettled_bytes: int = 0
@@ -49,6 +57,7 @@ class Owned:
     told: int = 0
     delivered: int = 0
     last_told: int | None = None
+    _delivered_early: set[int] = field(default_factory=set)
     checkpoints: deque[tuple[int, Checkpoint]] = field(default_factory=lambda: deque(maxlen=_MAX_CHECKPOINTS))
 
     @property
@@ -66,6 +75,16 @@ class Owned:
         self.lease = lease
         self.epoch = lease.epoch if self.epoch is None else max(self.epoch, lease.epoch)
 
+    def deliver(self, number: int) -> None:
+        """What was told as that number is in the log; `delivered` counts those before which nothing is missing there.
+
+        A session that moves is told in two partitions, which the log takes in no order.
+        """
+        self._delivered_early.add(number)
+        while self.delivered + 1 in self._delivered_early:
+            self.delivered += 1
+            self._delivered_early.remove(self.delivered)
+
     def settled(self) -> Settled | None:
         """How far it is processed; None before the store gave an epoch."""
         if self.epoch is None:
@@ -82,7 +101,7 @@ class Owned:
 
     def check_integrity(self) -> None:
         """Nothing is in the log that was not told, and nothing settled that did not come."""
-        ensure(self.delivered <= self.told, "delivered <= told")
+        ensure(self.delivered + len(self._delivered_early) <= self.told, "delivered <= told")
         ensure(self.unsettled_bytes >= 0 and self.unsettled_records >= 0, "settled <= come")
         ensure(not self.live or self.lease is not None, "who is live has a lease")
         ensure(not (self.live and self.waiting), "nothing waits once it is live")

@@ -49,6 +49,11 @@ class Positions:
             kept.begin = max(kept.begin, index)
             kept.trim()
 
+    def offset(self, session_id: SessionId, index: int) -> int | None:
+        """Where the session's record `index` lies, or the next that is kept."""
+        kept = self._kept.get(session_id)
+        return next((offset for at, offset in kept.records if at >= index), None) if kept is not None else None
+
     def forget(self, session_id: SessionId) -> None:
         """The session is over: it needs nothing more."""
         self._kept.pop(session_id, None)

@@ -2,14 +2,22 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers, moved_headers
+from streamscribe.bus.kafka.envelope import (
+    SETTLED_HEADERS,
+    Settled,
+    encode_settled,
+    event_headers,
+    moved_headers,
+    record_headers,
+)
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import StreamScribeError
-from streamscribe.core.records import Emitted, Failed, Finished, Progress, Recognised
-from streamscribe.wire.bus_records import encode_event
+from streamscribe.core.records import Emitted, Failed, Finished, Progress, Recognised, SessionAbandoned
+from streamscribe.wire.bus_records import encode_event, encode_record
 
 SETTLE_INTERVAL_S = 0.02
 """News of what was processed waits so long for more of it."""
@@ -47,7 +55,7 @@ class Teller:
             session.last_told = session.told
             session.live = False
         headers = event_headers(session.epoch, session.trace_id)
-        done = partial(self._done, session)
+        done = partial(self._done, session, session.told)
         key, reply_to = session.session_id, session.reply_to
         self._sender.send(self._topic, encode_event(event), headers, done, key=key, partition=reply_to)
 
@@ -60,6 +68,14 @@ class Teller:
             self._sender.send(self._topic, b"", headers, self._told, key=session.session_id, partition=partition)
         session.left = ()
         self.tell_settled(session)
+
+    def tell_end(self, session: Owned, topic: str) -> None:
+        """Marks the session's end among its records: who reads them from further back lets it go at once."""
+        record = SessionAbandoned(session.session_id, session.next_index)
+        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id, session.generation)
+        with suppress(StreamScribeError):  # then it is heard again for nothing: gateways do not know it any more
+            key, partition = session.session_id, session.partition
+            self._sender.send(topic, encode_record(record), headers, _whatever, key=key, partition=partition)
 
     def tell_settled(self, session: Owned) -> None:
         """Tells soon how far the session is processed."""
@@ -81,9 +97,9 @@ class Teller:
         except StreamScribeError as error:
             self._failed(error)
 
-    def _done(self, session: Owned, error: StreamScribeError | None) -> None:
+    def _done(self, session: Owned, number: int, error: StreamScribeError | None) -> None:
         if error is None:
-            session.delivered += 1
+            session.deliver(number)
             self._delivered(session)
         else:
             self._failed(error)
@@ -91,6 +107,10 @@ class Teller:
     def _told(self, error: StreamScribeError | None) -> None:
         if error is not None:
             self._failed(error)
+
+
+def _whatever(error: StreamScribeError | None) -> None:
+    """For what may be missing."""
 
 
 def _may_be_dropped(event: Emitted) -> bool:

@@ -1,0 +1,303 @@
+"""The sessions of a worker's partitions: each from the first record that comes of it until it is let go."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from streamscribe.bus.backlog import audio_bytes
+from streamscribe.bus.kafka.dead_letter import DeadLetter, DeadLetters
+from streamscribe.bus.kafka.envelope import RecordHeaders
+from streamscribe.bus.kafka.leases import Leases
+from streamscribe.bus.kafka.owned import Owned
+from streamscribe.bus.kafka.partition import Partition
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.bus.kafka.teller import Teller
+from streamscribe.bus.kafka.topics import Topics
+from streamscribe.bus.kafka.trial import Trials
+from streamscribe.bus.kafka.upkeep import Upkeep
+from streamscribe.core.checkpoint import Checkpoint
+from streamscribe.core.errors import (
+    BusUnavailable,
+    InternalError,
+    Quarantined,
+    StoreUnavailable,
+    StreamScribeError,
+    Timeout,
+)
+from streamscribe.core.ids import SessionId
+from streamscribe.core.quarantine import NO_ENDS
+from streamscribe.core.records import Checkpointed, Emitted, Failed, Record, SessionAbandoned, SessionOpened
+from streamscribe.ports import RecordHandler
+
+
+class Sessions:
+    """Claims each session, gives its records to the worker, and lets go of it when it ends, fails or is another's.
+
+    A session that begins in the middle was another worker's: it is opened with the store's checkpoint, and records
+    before that are passed over. A checkpoint counts only once all that was told before it is in the log, and the store
+    has it. What goes wrong with one session fails that session, clearly; `fail` is told what nobody can go on with.
+    """
+
+    def __init__(
+        self,
+        leases: Leases,
+        topics: Topics,
+        orphaned_after_s: float,
+        *,
+        steer: Callable[[Partition], None],
+        fail: Callable[[StreamScribeError], None],
+    ) -> None:
+        self.partitions: dict[int, Partition] = {}
+        self.all: dict[SessionId, Owned] = {}
+        self.handler: RecordHandler | None = None
+        self.closed = False
+        """Once set, the worker is given nothing and nothing is told."""
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.lost = self.orphaned = self.quarantined = 0
+        self.leases = leases
+        self._topics = topics
+        self._steer, self._fail = steer, fail
+        self._trials = Trials(leases, self._hand_over, self.lose)
+        self.upkeep = Upkeep(
+            leases,
+            self.all,
+            orphaned_after_s,
+            spawn=self.spawn,
+            lose=self.lose,
+            saved=self._saved,
+            orphaned=self._orphan,
+        )
+        self.teller: Teller
+        self.dead_letters: DeadLetters
+
+    def connect(self, sender: Sender) -> None:
+        """Tells gateways through `sender` from now on."""
+        self.teller = Teller(sender, self._topics.results, self._delivered, self._fail)
+        self.dead_letters = DeadLetters(sender, self._topics.dead_letter)
+
+    # what comes
+
+    def receive(self, partition: Partition, record: Record, headers: RecordHeaders, offset: int) -> None:
+        """A record of one of our partitions."""
+        try:
+            self._receive(partition, record, headers, offset)
+        except BusUnavailable as error:
+            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - the worker's edge: it costs this session, nothing that comes behind
+            self._defect(error, partition.sessions.get(record.session_id))
+
+    def _receive(self, partition: Partition, record: Record, headers: RecordHeaders, offset: int) -> None:
+        session = partition.sessions.get(record.session_id)
+        if session is None:
+            if record.session_id in partition.gone:
+                return
+            session = Owned(record.session_id, partition.number, headers.reply_to)
+            partition.sessions[record.session_id] = self.all[record.session_id] = session
+            self.spawn(self._begin(session), session)
+        if headers.generation < session.generation:  # of a gateway that has the session no more
+            return
+        session.heard_at = asyncio.get_running_loop().time()
+        session.hears(headers.reply_to, headers.generation)
+        session.generation = headers.generation
+        if headers.generation and isinstance(record, SessionOpened):
+            session.left = headers.left
+            self.teller.tell_moved(session)
+        elif isinstance(record, SessionAbandoned):
+            self.end(session, record)
+        else:
+            session.come_bytes = max(session.come_bytes, headers.audio_at + audio_bytes(record))
+            if record.index >= session.next_index:
+                self._take(partition, session, record, offset)
+
+    def _take(self, partition: Partition, session: Owned, record: Record, offset: int) -> None:
+        missing = session.next_index and record.index > session.next_index
+        session.next_index = record.index + 1
+        partition.positions.keep(session.session_id, record.index, offset)
+        if missing:
+            self.fail_one(session, BusUnavailable("records of the session are missing in the log"))
+        if session.error is not None:
+            return
+        partition.come(session, audio_bytes(record))
+        if session.trying is not None:
+            session.trying.append(record)
+        elif session.live:
+            self._hand_over(record)
+        else:
+            session.waiting.append(record)
+
+    def _hand_over(self, record: Record) -> None:
+        if self.handler is not None and not self.closed:
+            self.handler(record)
+
+    async def _begin(self, session: Owned) -> None:
+        """Takes the lease of a session whose first record has come, then gives the worker what waited for it."""
+        known = await self._known(session)
+        if session.over:  # abandoned, or its partition was given away
+            await (self.leases.forget(session) if session.ended else self.leases.release([session]))
+            return
+        ends = NO_ENDS if session.lease is None else session.lease.ends
+        first = session.waiting[0] if session.waiting else None
+        opened = known or (first if isinstance(first, SessionOpened) else None)
+        session.opened_saved, session.saved = known is not None, known.checkpoint if known else None
+        begin = 1 if opened is None or opened.checkpoint is None else max(1, opened.checkpoint.index)
+        self.teller.tell_moved(session)
+        if session.error is not None:
+            self.fail_one(session, session.error)
+        elif ends.guilty:
+            self._quarantine(session, ends.at or 0)
+        elif opened is None or (first is not None and first.index > begin):
+            self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
+        else:
+            self._open(session, opened, begin, alone=ends.suspect)
+            if ends.suspect:
+                await self._trials.run(session)
+
+    async def _known(self, session: Owned) -> SessionOpened | None:
+        """Claims the session; what the store knows of it, as far as this version can read it."""
+        known = None
+        try:
+            known = await self.leases.claim(session)
+            if not session.over and (ticket := await self.leases.ticket(session)) is not None:
+                session.hears(ticket.places[-1].partition, ticket.places[-1].generation)
+        except StreamScribeError as unreadable:
+            session.error = session.error or unreadable
+        return known
+
+    def _open(self, session: Owned, opened: SessionOpened, begin: int, *, alone: bool) -> None:
+        """Goes live with `opened`, which the worker settles like a record, and the records from `begin` on."""
+        partition = self.partitions[session.partition]
+        if session.opened_saved:
+            partition.positions.drop_before(session.session_id, begin)
+        records = [record for record in session.waiting if record.index >= begin]
+        for record in session.waiting:
+            if record.index < begin:
+                partition.settle(session, audio_bytes(record))
+        partition.come(session, 0)
+        session.waiting.clear()
+        session.opened, session.live = opened, True
+        session.next_index = max(session.next_index, begin)
+        self.teller.tell_settled(session)
+        self.upkeep.save(session)
+        if alone:
+            session.trying = deque((opened, *records))
+            return
+        for record in (opened, *records):
+            if session.live:
+                self._hand_over(record)
+
+    # what the worker says
+
+    def settle(self, session_id: SessionId, size_bytes: int) -> None:
+        """It has processed a record; the gateway is told soon."""
+        session = self.all.get(session_id)
+        if session is not None and self.partitions[session.partition].settle(session, size_bytes):
+            session.caught_up |= session.live and not session.unsettled_records
+            self._trials.changed()
+            self._steer(self.partitions[session.partition])
+            self.teller.tell_settled(session)
+
+    def emit(self, event: Emitted) -> None:
+        """It tells something of a session; raises BusUnavailable where not even a final can be kept."""
+        session = self.all.get(event.session_id)
+        if session is None or not session.live or self.closed:
+            return
+        if isinstance(event, Checkpointed):
+            session.checkpoints.append((session.told, event.checkpoint))
+            self.upkeep.save(session)
+        else:
+            self.teller.tell(session, event)
+
+    def _delivered(self, session: Owned) -> None:
+        if session.delivered == session.last_told:
+            self.end(session, None)
+        elif session.checkpoints and session.checkpoints[0][0] <= session.delivered:
+            self.upkeep.save(session)
+
+    def _saved(self, session: Owned, checkpoint: Checkpoint) -> None:
+        self.partitions[session.partition].positions.drop_before(session.session_id, checkpoint.index)
+
+    # how it ends
+
+    def lose(self, session: Owned) -> None:
+        """Another worker has it. Its positions stay as they are: what it needs is not ours to say."""
+        if session.over:
+            return
+        self.lost += 1
+        self.abandon(session)
+        partition = self.partitions[session.partition]
+        partition.let_go(session)
+        self._steer(partition)
+
+    def abandon(self, session: Owned, abandoned: SessionAbandoned | None = None) -> None:
+        """The worker lets the session go, and nothing more is told of it."""
+        session.over = True
+        self.all.pop(session.session_id, None)
+        self._drop(session, abandoned)
+
+    def end(self, session: Owned, abandoned: SessionAbandoned | None) -> None:
+        """The session is over for everybody: its last event is in the log, or nobody wants it any more."""
+        if session.over:
+            return
+        session.ended = True
+        partition = self.partitions[session.partition]
+        partition.positions.forget(session.session_id)
+        partition.let_go(session)
+        self._steer(partition)
+        if session.lease is not None:
+            self.spawn(self.leases.forget(session))
+        if abandoned is None:
+            self.teller.tell_end(session, self._topics.audio)
+        self.abandon(session, abandoned)
+
+    def fail_one(self, session: Owned, error: StreamScribeError) -> None:
+        """The session cannot go on: the worker lets it go, and its gateway is told why, once it is ours."""
+        session.error = session.error or error
+        if session.over or session.last_told is not None:
+            return
+        self._drop(session)
+        if session.epoch is not None:
+            self.teller.tell(session, Failed(session.session_id, session.error))
+
+    def _drop(self, session: Owned, abandoned: SessionAbandoned | None = None) -> None:
+        """Nothing more of it is for the worker."""
+        was_live, session.live, session.trying = session.live, False, None
+        self._trials.changed()
+        if was_live:
+            self._hand_over(abandoned or SessionAbandoned(session.session_id, session.next_index))
+
+    def _quarantine(self, session: Owned, index: int) -> None:
+        self.quarantined += 1
+        offset = self.partitions[session.partition].positions.offset(session.session_id, index)
+        where = (self._topics.audio, session.partition, offset or 0)
+        error = Quarantined()
+        self.dead_letters.write(DeadLetter(*where, session.session_id, error.message))
+        self.fail_one(session, error)
+
+    def _orphan(self, session: Owned) -> None:
+        self.orphaned += 1
+        self.fail_one(session, Timeout("no client came back to the session in time"))
+
+    # edges
+
+    def spawn(self, work: Coroutine[Any, Any, None], session: Owned | None = None) -> None:
+        """Runs `work` until it ends; a defect of it fails the session, or without one the whole."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(partial(self._done, session))
+
+    def _done(self, session: Owned | None, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._defect(error, session)
+
+    def _defect(self, error: BaseException, session: Owned | None) -> None:
+        asyncio.get_running_loop().call_exception_handler({"message": "a bus has a defect", "exception": error})
+        if session is None or session.epoch is None:
+            self._fail(BusUnavailable())
+            return
+        try:
+            self.fail_one(session, InternalError())
+        except StreamScribeError as unsent:
+            self._fail(unsent)
