@@ -1,11 +1,13 @@
 """However workers come, settle, set checkpoints and die: the next one gets all that it needs, once and in order."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamscribe.bus.local.replay import MAX_KEPT_RECORDS, ReplayLog
+from streamscribe.bus.local.replay import MAX_FILE_REPLAY_BYTES, MAX_KEPT_RECORDS, ReplayLog
 from streamscribe.core.audio import AudioFormat, Encoding
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import BadRequest, RateExceeded
@@ -170,3 +172,20 @@ def test_settling_what_was_never_sent_is_the_workers_error() -> None:
     log.next()
     with pytest.raises(BadRequest, match="settled"):
         log.settle(100)
+
+
+@pytest.mark.parametrize(
+    ("audio", "live", "most_bytes"),
+    [
+        (AudioFormat(), True, 40 * 32_000),
+        (AudioFormat(), False, 180 * 32_000),
+        (AudioFormat(Encoding.PCM_S16, 48_000, 2), False, MAX_FILE_REPLAY_BYTES),
+    ],
+)
+def test_of_a_file_more_is_kept_than_of_a_live_session_within_a_bound_in_bytes(audio, live, most_bytes):
+    log = ReplayLog(replace(OPENED, options=SessionOptions(audio=audio, live=live)), 1000, 40)
+    second, kept = bytes(audio.bytes_per_second), 0
+    while log.fits(len(second)):
+        log.append(AudioChunk(SESSION, kept + 1, kept + 1, second))
+        kept += 1
+    assert most_bytes <= kept * len(second) < most_bytes + len(second)

@@ -15,6 +15,10 @@ MIN_REPLAY_S = 40.0
 """A worker can always go further within it: the longest segment, the longest silence behind it, and what the detector
 hears again. Less could fill up for ever: no checkpoint without more audio, no more audio without a checkpoint."""
 
+FILE_REPLAY_S, MAX_FILE_REPLAY_BYTES = 180.0, 2**24
+"""Of a file, whose worker fills three steps with segments before the first of them is done: with less its steps were
+smaller. Files are few (`limits.max_files`); a live session needs no more than the other bound."""
+
 MAX_KEPT_RECORDS = 32_768
 """Since a session's checkpoint; as many as the longest segment has in chunks of 1 ms."""
 
@@ -31,15 +35,18 @@ class ReplayLog:
 
     Each record is first unsent, then sent, then forgotten by a checkpoint behind it; at most `max_backlog_s` of audio
     are published and not settled, and the same of what its worker has. `max_replay_s` bounds the audio since the
-    checkpoint, up to the record that passes it. Each record is encoded once, and moved a constant number of times for
-    each worker that gets it.
+    checkpoint, up to the record that passes it; of files it may be more (`FILE_REPLAY_S`). Each record is encoded once,
+    and moved a constant number of times for each worker that gets it.
     """
 
     def __init__(self, opened: SessionOpened, max_backlog_s: float, max_replay_s: float) -> None:
         per_second = opened.options.audio.bytes_per_second
         self.opened = opened
         """Record 0, with the newest checkpoint."""
-        self._max_behind_bytes = int(max_replay_s * per_second)
+        most = int(max_replay_s * per_second)
+        if not opened.options.live:
+            most = max(most, min(int(FILE_REPLAY_S * per_second), MAX_FILE_REPLAY_BYTES))
+        self._max_behind_bytes = most
         self._published = Backlog(max_backlog_s, per_second)
         self._at_worker = Backlog(max_backlog_s, per_second)
         self._sent: deque[_Kept] = deque()
