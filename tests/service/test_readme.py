@@ -76,6 +76,15 @@ def test_both_languages_have_the_same_commands() -> None:
     assert blocks("README.md") == blocks("README.zh-CN.md")
 
 
+def test_both_languages_link_to_the_same_pages_and_name_the_same_things() -> None:
+    for what in (r"\]\((?!README)([^)]+)\)", r"(?<!`)`([^`\n]+)`(?!`)", r"^```sh\n(.*?)^```", r"^(#+) "):
+        told = [
+            sorted(re.findall(what, (ROOT / readme).read_text(), re.MULTILINE | re.DOTALL))
+            for readme in ("README.md", "README.zh-CN.md")
+        ]
+        assert told[0] == told[1]
+
+
 def test_every_command_works_as_written(checkout: Path, background: list[subprocess.Popen[bytes]]) -> None:
     for kind, code in blocks("README.md"):
         if code == SERVE:
