@@ -6,7 +6,8 @@ import pytest
 
 from streamscribe.client.errors import ServerError
 from streamscribe.client.native import NativeClient
-from streamscribe.core.errors import Overloaded
+from streamscribe.core.errors import ModelUnavailable, Overloaded
+from streamscribe.core.records import Failed
 from streamscribe.wire.native_server import ClosedMessage, ResultMessage
 from tests.gateway.rig import running
 
@@ -45,4 +46,18 @@ async def test_a_session_that_the_server_ends_is_not_resumed() -> None:
                 break
         gateway.hub.kill_all(Overloaded())
         with pytest.raises(ServerError, match="overloaded"):
+            [message async for message in client]
+
+
+async def test_a_session_that_failed_behind_a_dead_connection_tells_its_own_error_to_who_comes_back() -> None:
+    async with running() as gateway, NativeClient(gateway.url()) as client:
+        await client.send(bytes(320))
+        async for message in client:
+            if isinstance(message, ResultMessage):
+                break
+        client._socket.transport.pause_reading()  # type: ignore[union-attr,attr-defined]
+        (live,) = gateway.hub.sessions()
+        gateway.bus.emit(Failed(live.bus_id, ModelUnavailable()))
+        client.drop_connection()
+        with pytest.raises(ServerError, match="model_unavailable"):
             [message async for message in client]

@@ -6,13 +6,17 @@ from websockets.http11 import Request, Response
 from streamscribe.client.errors import ConnectionLost, ServerError
 from streamscribe.client.native import NativeClient
 from streamscribe.core.errors import (
+    BadRequest,
     LeaseLost,
+    Overloaded,
     SequenceGap,
     SessionNotFound,
+    StreamScribeError,
 )
 from streamscribe.core.messages import (
     Ack,
     Closed,
+    ErrorSent,
     FlushDone,
     GoAway,
     Resumed,
@@ -63,6 +67,30 @@ async def test_after_a_broken_socket_nothing_is_lost_and_no_final_is_doubled():
         assert "hotwords=a" in server.requests[1].path
     assert [message.version for message in rest if isinstance(message, ResultMessage)] == [2]
     assert any(isinstance(message, ResumedMessage) for message in rest)
+
+
+@pytest.mark.parametrize("error", [BadRequest("flush after the end is ignored"), Overloaded()])
+async def test_an_error_before_a_break_is_not_its_cause(error: StreamScribeError) -> None:
+    async def first(peer: Peer) -> None:
+        await peer.greet()
+        await peer.hear_all(3)
+        await peer.say(ErrorSent(error))
+        assert await peer.hear() == {"type": "ping"}
+        peer.vanish()
+
+    async def second(peer: Peer) -> None:
+        await peer.hear()
+        await peer.say(Resumed(SESSION, 1, 0), Closed("end", 0))
+
+    async with Server(first, second) as server, NativeClient(server.url) as client:
+        await client.send(b"a")
+        await client.end()
+        said = []
+        async for message in client:
+            said.append(message)
+            if isinstance(message, ErrorMessage):
+                await client.ping()
+    assert [type(message) for message in said] == [ErrorMessage, ResumedMessage, ClosedMessage]
 
 
 async def test_what_was_not_answered_is_asked_again():

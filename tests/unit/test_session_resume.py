@@ -1,8 +1,10 @@
 """A session whose connection is lost, resumed, superseded, told to move or killed."""
 
+from collections.abc import Callable
+
 import pytest
 
-from streamscribe.core.errors import Draining, ModelUnavailable, SessionNotFound, SlowReader
+from streamscribe.core.errors import BadRequest, Draining, ModelUnavailable, SessionNotFound, SlowReader
 from streamscribe.core.messages import (
     Ack,
     Audio,
@@ -12,6 +14,7 @@ from streamscribe.core.messages import (
     Flush,
     GoAway,
     Heartbeat,
+    Invalid,
     Ping,
     ResultSent,
     Resumed,
@@ -23,6 +26,7 @@ from streamscribe.core.session_io import (
     Delivered,
     Disconnect,
     Durable,
+    Effect,
     GoingAway,
     Killed,
     Release,
@@ -277,3 +281,49 @@ def test_a_killed_session_without_a_connection_is_only_abandoned() -> None:
     effects = session(Killed(Draining()))
     assert isinstance(only(records(effects)), SessionAbandoned)
     assert effects[1:] == [Release()]
+
+
+def idle(session: Driver) -> list[Effect]:
+    return session(Tick(), at=31.0)
+
+
+def worker_failed(session: Driver) -> list[Effect]:
+    return session(Failed(SESSION, ModelUnavailable()))
+
+
+def broken_frame(session: Driver) -> list[Effect]:
+    return session(Invalid(BadRequest("no header"), fatal=True))
+
+
+@pytest.mark.parametrize("fail", [idle, worker_failed, broken_frame])
+def test_a_failure_that_a_dead_connection_took_is_told_to_who_comes_back(
+    fail: Callable[[Driver], list[Effect]],
+) -> None:
+    session = Driver(SEQUENCED, lingers=True).stream()
+    session(recognised(1, final=True))
+    first = fail(session)
+    (error,) = (message.error for message in sent(first) if isinstance(message, ErrorSent))
+    assert Disconnect(error) in first
+    assert Release() not in first
+    abandoned = [record for record in records(first) if isinstance(record, SessionAbandoned)]
+    assert len(abandoned) == (fail is not worker_failed)
+    assert session(Finished(SESSION, 10)) == []
+    assert session.session.mark() is None
+    effects = session(BACK)
+    assert isinstance(sent(effects)[0], Resumed)
+    assert versions(effects) == [1]
+    assert sent(effects)[-1] == ErrorSent(error)
+    assert records(effects) == []
+    assert session(Delivered()) == [Release()]
+
+
+def test_a_session_that_failed_is_kept_for_its_client_as_long_as_one_that_is_lost() -> None:
+    session = Driver(lingers=True).stream()
+    session(Failed(SESSION, ModelUnavailable()), at=1.0)
+    assert session(Tick(), at=15.9) == []
+    assert session(Tick(), at=16.0) == [Release()]
+
+
+def test_a_session_that_is_killed_is_kept_for_nobody() -> None:
+    session = Driver(lingers=True).stream()
+    assert session(Killed(ModelUnavailable()))[-1] == Release()

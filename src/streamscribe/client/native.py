@@ -15,6 +15,7 @@ from streamscribe.client.errors import ConnectionLost, ServerError, refusal
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
 from streamscribe.client.watched import WatchedConnection
+from streamscribe.core.errors import Draining
 from streamscribe.core.options import Hotword
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native_client import (
@@ -250,6 +251,8 @@ class NativeClient:
         # Where it was this side that closed, for bytes that are no WebSocket's, the network broke it.
         code = 1006 if lost.rcvd is None or lost.rcvd_then_sent is False else lost.rcvd.code
         error = self._last_error
+        if error is not None and code in _GOING_AWAY and self._resume and error.name != Draining.code:
+            error = None  # it ended nothing, or who resumes is told again
         if error is not None and error.retry != "resume":
             raise ServerError(error)
         if not self._resume or (code not in _GOING_AWAY and error is None):

@@ -40,7 +40,6 @@ from streamscribe.core.session_io import (
     Effect,
     GoingAway,
     Killed,
-    Release,
     Send,
     SessionEvent,
     SessionIdentity,
@@ -135,7 +134,7 @@ class Session:
             return []
         self._timers.heard_at = now
         effects = self._client.hear(message, now)
-        if isinstance(message, m.Audio) or Release() in effects:
+        if isinstance(message, m.Audio) or self._life.done:
             return effects
         return effects + self._uplink.control(now)
 
@@ -190,13 +189,13 @@ class Session:
             case Alarm.NO_AUDIO:
                 return self._life.fail(Timeout(f"no audio came for {self._limits.first_audio_timeout_s:g} s"))
             case Alarm.IDLE:
-                return self._life.fail(Timeout(f"nothing came for {self._limits.idle_timeout_s:g} s"))
+                return self._life.break_down(Timeout(f"nothing came for {self._limits.idle_timeout_s:g} s"), now)
             case Alarm.TOO_LONG:
                 return self._life.end(now, self._uplink.too_long())
             case Alarm.GAP:
                 return self._life.break_off(self._uplink.gap(), now)
             case Alarm.NO_FINALS:
-                return self._life.fail(FinalizationTimeout())
+                return self._life.break_down(FinalizationTimeout(), now)
             case Alarm.NOBODY:
                 return self._life.fail(SessionNotFound())
 

@@ -36,7 +36,7 @@ class SessionClient:
             case m.End():
                 return self._life.end(now)
             case m.Invalid(error=error, fatal=fatal):
-                return self._life.fail(error) if fatal else self._life.tell(m.ErrorSent(error))
+                return self._life.break_down(error, now) if fatal else self._life.tell(m.ErrorSent(error))
         assert_never(message)
 
     def tell_hotwords(self) -> list[Effect]:
@@ -65,7 +65,7 @@ class SessionClient:
             case SequenceGap():
                 return self._life.break_off(taken, now)
             case _:
-                return self._life.fail(taken)
+                return self._life.break_down(taken, now)
 
     def _late_audio(self, message: m.Audio) -> list[Effect]:
         again = self._uplink.repeat(message)

@@ -17,8 +17,8 @@ from streamscribe.core.uplink import Uplink
 class SessionLife:
     """A session from CREATED to CLOSED. `ended` says that no more audio is taken, whatever the stage is then.
 
-    One that `lingers` is kept after its last words for a client that may have lost them: until `deliver`, or for the
-    resume window.
+    One that `lingers` is kept after its last words, or the error that ended it, for a client that may have lost them:
+    until `deliver`, or for the resume window.
     """
 
     def __init__(self, uplink: Uplink, timers: SessionTimers, *, lingers: bool) -> None:
@@ -29,6 +29,7 @@ class SessionLife:
         self._lingers = lingers
         self._closing_error: StreamScribeError | None = None
         self._outcome: r.Finished | r.Failed | None = None
+        self._failure: StreamScribeError | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -37,8 +38,8 @@ class SessionLife:
 
     @property
     def done(self) -> bool:
-        """Whether its worker is, well or badly; or all is over."""
-        return self._outcome is not None or self.stage is Stage.CLOSED
+        """Whether its worker is, well or badly; or it failed, or all is over."""
+        return self._outcome is not None or self._failure is not None or self.stage is Stage.CLOSED
 
     def go_on(self, now: float, *, ended: bool, outcome: r.Finished | r.Failed | None) -> None:
         """Begins where another gateway lost its client: detached."""
@@ -95,6 +96,8 @@ class SessionLife:
 
     def finish(self, outcome: r.Finished | r.Failed, now: float) -> list[Effect]:
         """The worker is done, well or badly; a client that is away is told when it comes back."""
+        if self._failure is not None:
+            return []
         self._outcome = outcome
         if self.stage is Stage.DETACHED:
             self._go(Step.FINISH)
@@ -103,12 +106,14 @@ class SessionLife:
 
     def conclude(self, now: float) -> list[Effect]:
         """Tells a client that is there how it ended, if it has."""
+        if self._failure is not None:
+            return self.break_down(self._failure, now)
         if self._outcome is None:
             return []
         if isinstance(self._outcome, r.Failed):
-            return self.fail(self._outcome.error)
+            return self.break_down(self._outcome.error, now)
         if not self.ended:
-            return self.fail(InternalError())
+            return self.break_down(InternalError(), now)
         self._timers.lost_at = now
         self._go(Step.FINISH)
         effects = self._last_words(self._outcome.audio_ms)
@@ -116,18 +121,30 @@ class SessionLife:
 
     def deliver(self) -> list[Effect]:
         """Everything has arrived."""
-        if self.stage is not Stage.DETACHED or self._outcome is None:
+        if self.stage is not Stage.DETACHED or not self.done:
             return []
         self._go(Step.DELIVER)
         return [Release()]
 
     def fail(self, error: StreamScribeError) -> list[Effect]:
-        """Ends the session where it stands."""
-        effects: list[Effect] = [] if self.stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
-        if self._uplink.begun and self._outcome is None:
-            effects.append(self._uplink.abandon())
+        """Ends the session where it stands, for good."""
+        effects = self._last_error(error)
         self._go(Step.CLOSE)
         return [*effects, Release()]
+
+    def break_down(self, error: StreamScribeError, now: float) -> list[Effect]:
+        """The session fails; a client whose connection only seems open is told when it comes back."""
+        if not self._lingers or self.stage not in (Stage.STREAMING, Stage.FINALIZING):
+            return self.fail(error)
+        effects = self._last_error(error)
+        self._failure = error
+        return [*effects, *self.lose(now)]
+
+    def _last_error(self, error: StreamScribeError) -> list[Effect]:
+        effects: list[Effect] = [] if self.stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
+        if self._uplink.begun and self._outcome is None and self._failure is None:
+            effects.append(self._uplink.abandon())
+        return effects
 
     def _last_words(self, audio_ms: int) -> list[Effect]:
         """Everything was sent."""
