@@ -12,6 +12,7 @@ import uvloop
 from streamscribe.bench.cluster_faults import WORKERS, frozen, killed, replaced
 from streamscribe.bench.cluster_load import overloaded, scaled
 from streamscribe.bench.cluster_proxy import besieged
+from streamscribe.bench.cluster_streams import compared
 from streamscribe.bench.kinds import ClusterPart
 from streamscribe.bench.report import Report, report
 
@@ -38,6 +39,7 @@ def _on_one_machine(sessions: int, rolled: int, seconds: float) -> dict[ClusterP
         ClusterPart.OVERLOAD: partial(overloaded, seconds),
         ClusterPart.SCALE: partial(scaled, seconds / 2),
         ClusterPart.PROXY: partial(besieged, sessions, seconds, f"--workers={WORKERS}"),
+        ClusterPart.STREAMS: compared,
     }
 
 

@@ -19,8 +19,8 @@ from streamscribe.settings import StoreSettings
 GATEWAYS = 2
 WORKERS = 2
 POOL = 8
-"""Workers that wait to be killed. Others start only when few are left: the broker that is measured with never ends
-a join that a death crosses."""
+"""Workers at most that wait to be killed. Others start only when few are left: the broker that is measured with never
+ends a join that a death crosses."""
 LEASE_S = StoreSettings().lease_ttl_s
 AWAY_S = 30.0
 CALM_S = 12.0
@@ -39,8 +39,8 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
 
     async def kill(cluster: Cluster) -> None:
         chance = random.Random(5)
-        while True:
-            due = perf_counter() + KILL_EVERY_S
+        until_s = perf_counter() + seconds
+        while (due := perf_counter() + KILL_EVERY_S) < until_s:
             if len(cluster.workers) <= WORKERS:
                 await cluster.add_workers(POOL - WORKERS)
             await cluster.settled()
@@ -50,7 +50,8 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
             kills.append((perf_counter(), moved))
             worker.signal(signal.SIGKILL)
 
-    figures, voices = await _under(kill, sessions, seconds, workers=POOL)
+    pool = min(POOL, WORKERS + int(seconds / KILL_EVERY_S))
+    figures, voices = await _under(kill, sessions, seconds, workers=pool)
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),

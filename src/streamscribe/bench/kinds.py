@@ -31,7 +31,8 @@ class ClusterPart(StrEnum):
     """What is done to processes under live streams. `kill`: a random worker is killed every five seconds. `roll`: each
     process is replaced, one after the other. `freeze`: a worker is stopped for three times what counts as its death.
     `overload`: three times the sessions that workers can serve. `scale`: one, two and four of them. `proxy`: a hostile
-    network before the server. `redis`: it is frozen, then killed. `broker`: it is frozen."""
+    network before the server. `streams`: how many a gateway with one worker process keeps up with, beside one process
+    for all. `redis`: it is frozen, then killed. `broker`: it is frozen."""
 
     KILL = "kill"
     ROLL = "roll"
@@ -39,6 +40,7 @@ class ClusterPart(StrEnum):
     OVERLOAD = "overload"
     SCALE = "scale"
     PROXY = "proxy"
+    STREAMS = "streams"
     REDIS = "redis"
     BROKER = "broker"
 

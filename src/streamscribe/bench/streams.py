@@ -39,6 +39,14 @@ def run(*, sessions: int, seconds: float, mode: str, latency: str, sets: Sequenc
     allow_files(sessions + OTHERS)
     bounds = [f"--set=limits.max_sessions={sessions}", f"--set=limits.max_tenant_sessions={sessions + OTHERS}"]
     bounds += OPEN_DOOR  # how the server does beyond its capacity is to be seen
+    with LocalServer(["--profile", "tiny", *bounds, *(f"--set={one}" for one in sets)]) as server:
+        figures = uvloop.run(measure(server, sessions, seconds, mode, latency))
+    settings = {"sessions": sessions, "seconds": seconds, "mode": mode, "latency": latency}
+    return report("streams", settings, figures)
+
+
+async def measure(server: RunningServer, count: int, seconds: float, mode: str, latency: str) -> dict[str, float]:
+    """The figures of so many sessions at a server that has no place for more."""
     start = json.dumps(
         {
             "type": "start",
@@ -49,13 +57,6 @@ def run(*, sessions: int, seconds: float, mode: str, latency: str, sets: Sequenc
             "punctuation": False,
         }
     ).encode()
-    with LocalServer(["--profile", "tiny", *bounds, *(f"--set={one}" for one in sets)]) as server:
-        figures = uvloop.run(_measure(server, sessions, seconds, start))
-    settings = {"sessions": sessions, "seconds": seconds, "mode": mode, "latency": latency}
-    return report("streams", settings, figures)
-
-
-async def _measure(server: RunningServer, count: int, seconds: float, start: bytes) -> dict[str, float]:
     heard = Heard()
     said = recordings()
     opening_s = count / OPENED_PER_S

@@ -62,7 +62,7 @@ def cluster(
 ) -> None:
     """Whether processes may be killed, replaced, frozen, cut off and overloaded: what is lost, and for how long.
 
-    Parts: kill, roll, freeze, overload, scale and proxy; with `--kafka` kill, roll, freeze, redis and broker.
+    Parts: kill, roll, freeze, overload, scale, proxy and streams; with `--kafka` kill, roll, freeze, redis and broker.
 
     Examples:
 
