@@ -124,7 +124,7 @@ class Rig:
         self.encoder = encoder or FakeEncoder()
         self.cache = cache
         self.observer = Recorder()
-        self.errors = []
+        self.errors = errors = []
         self.service = EncoderService(
             self.encoder,
             weights="of the fake",
@@ -135,7 +135,7 @@ class Rig:
             purges=purges,
             observer=self.observer,
             policy=BatchPolicy(**policy),
-            on_error=lambda name, error: self.errors.append(error),
+            on_error=lambda name, error: errors.append(error),
         )
         self.service.start()
         self.service.wait_ready()

@@ -60,11 +60,11 @@ class Dispatch:
 
     def leave(self, caller: Caller) -> None:
         """The caller wants no answer any more; what nobody else waits for is given up."""
-        flight = self._flights.leave(caller)
-        if flight is not None:
+        last, work = self._flights.leave(caller)
+        if last:
             self._observer.cancelled()
-            if flight.work is not None:
-                flight.work.cancel()
+        if work is not None:
+            work.cancel()
 
     def _lead(self, flight: Flight, request: SegmentRequest) -> None:
         """Reads the audio and lines it up, unless it was encoded between the first look at the cache and the join."""
@@ -93,8 +93,8 @@ class Dispatch:
 
     def _hurry(self, flight: Flight) -> None:
         """Somebody more urgent waits for it than who began it."""
-        if flight.work is not None:
-            self._replica.hurry(flight.work, flight.priority)
+        if (work := flight.work) is not None:
+            self._replica.hurry(work, flight.priority)
 
     def _encoded(self, flight: Flight, work: "Future[Embedding]") -> None:
         """In the encoder's thread, or the watchdog's: the encoder has answered."""

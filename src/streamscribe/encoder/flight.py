@@ -39,7 +39,8 @@ class Caller:
 class Flight:
     """One encoding, for all who wait for it; `store` says that one of them lets it be kept.
 
-    Its `priority` is the highest of those who have waited for it.
+    Its `priority` is the highest of those who have waited for it. `work` is there while it waits for the encoder: a
+    future keeps what it calls when it is done, and both would keep the embedding until garbage is collected.
     """
 
     number: int
@@ -91,26 +92,32 @@ class Flights:
     def working(self, flight: Flight, work: "Future[Embedding]") -> bool:
         """The flight is in the encoder's queue; False if nobody waits for it any more."""
         with self._lock:
-            flight.work = work
-            return flight.number in self._flights
+            wanted = flight.number in self._flights
+            flight.work = work if wanted else None
+            return wanted
 
     def end(self, flight: Flight) -> list[Caller]:
         """It is over: who waited for it, in order of arrival."""
         with self._lock:
             waiters = self._books.end(flight.number)
             self._flights.pop(flight.number, None)
+            flight.work = None
             for waiter in waiters:
                 del self._flight_of[waiter]
             return [flight.callers[waiter] for waiter in waiters]
 
-    def leave(self, caller: Caller) -> Flight | None:
-        """The caller waits no more; the flight that is to be cancelled if it was the last one."""
+    def leave(self, caller: Caller) -> "tuple[bool, Future[Embedding] | None]":
+        """The caller waits no more: whether it was its flight's last one, and the work that is to be cancelled then."""
         with self._lock:
             flight = self._flight_of.pop(caller.id, None)
             abandoned = self._books.leave(caller.id)
             if flight is not None:
                 del flight.callers[caller.id]
-            return None if abandoned is None else self._flights.pop(abandoned)
+            if abandoned is None:
+                return False, None
+            given_up = self._flights.pop(abandoned)
+            work, given_up.work = given_up.work, None
+            return True, work
 
     def check_integrity(self) -> None:
         """The books' equations, and that flights and callers are those of the books."""

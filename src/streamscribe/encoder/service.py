@@ -148,7 +148,7 @@ class EncoderService:
             share=share,
         )
         self._callers[caller.id] = caller
-        caller.future.add_done_callback(partial(self._left, caller))
+        caller.future.add_done_callback(partial(self._left, caller.id))  # no cycle: futures keep callbacks
         self.replica.expect(1)
         self._front.run(came_s + priority * self._policy.aging_s, caller.id, partial(self._receive, caller, request))
         if self._closed:  # since it was asked: nobody would answer any more
@@ -184,10 +184,10 @@ class EncoderService:
     def _fail(self, callers: Sequence[Caller]) -> None:
         fail(callers, ModelUnavailable("the encoder is shutting down"))
 
-    def _left(self, caller: Caller, future: "Future[Encoding]") -> None:
+    def _left(self, caller_id: int, future: "Future[Encoding]") -> None:
         """The caller has its answer, or wants none."""
-        del self._callers[caller.id]
-        if self._front.drop(caller.id):
+        caller = self._callers.pop(caller_id)
+        if self._front.drop(caller_id):
             self.replica.expect(-1)
         if future.cancelled():
             self._dispatch.leave(caller)
