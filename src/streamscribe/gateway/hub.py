@@ -23,6 +23,7 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
+from streamscribe.core.standstill import Standstill
 from streamscribe.gateway.door import Admission, HubObserver, going_down, random_id
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.register import Moved, NoRegister, Register
@@ -59,6 +60,7 @@ class Hub:
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
         self._quota = SessionQuota(limits.max_sessions)
         self._rate = SessionRate()
+        self._standstill = Standstill()
         self._max_new_per_min = limits.max_new_sessions_per_min
         self._observer = observer
         self._admission = admission
@@ -69,6 +71,7 @@ class Hub:
         self._empty.set()
         self._moving: set[tuple[str, str]] = set()
         self._leaving = False
+        self._moves_at: dict[SessionId, float] = {}
         self.files = FilePlaces(limits.max_files)
         """Places of those sessions that are files."""
         self.takes_over = bus.durability == "log"
@@ -259,11 +262,25 @@ class Hub:
         else:
             live.deliver(event)
             self._register.heard(live)
+            if live.bus_id in self._moves_at:
+                self._move_at_endpoint(live)
 
     def go_away(self, deadline_s: float) -> None:
-        """Tells each client to move, and when to come back: spread, so that they do not come all at once."""
+        """Tells each client to move, and when to come back: spread, so that they do not come all at once.
+
+        A session that can go on at another gateway is left to it then, at the next moment without an open text.
+        """
+        now = asyncio.get_running_loop().time()
         for live in self.sessions():
-            live.go_away(round(deadline_s * 1000), random.randint(*RETRY_JITTER_MS))
+            retry_ms = random.randint(*RETRY_JITTER_MS)
+            live.go_away(round(deadline_s * 1000), retry_ms)
+            if self.takes_over:
+                self._moves_at[live.bus_id] = now + retry_ms / 1000
+
+    def _move_at_endpoint(self, live: LiveSession) -> None:
+        due = asyncio.get_running_loop().time() >= self._moves_at[live.bus_id]
+        if due and live.at_endpoint and live.movable and self._register.can_be_found(live):
+            live.let_go(LeaseLost())
 
     async def let_all_go(self, within_s: float) -> None:
         """Closes the connections of sessions that can go on at another gateway, those too that are on their way here.
@@ -332,11 +349,21 @@ class Hub:
     def _forget(self, live: LiveSession) -> None:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
+        self._moves_at.pop(live.bus_id, None)
         self._quota.release(live.tenant.tenant_id)
         self._admission.release(live.admitted, live.bus_id)
+        self._standstill.go_on(live.bus_id)
         self._observer.session_released(live.tenant.tenant_id)
         if not self._sessions:
             self._empty.set()
+
+    def stops(self, live: LiveSession) -> bool:
+        """What it has said has no room on the bus; whether its client is to be told."""
+        return self._standstill.stop(live.bus_id, asyncio.get_running_loop().time())
+
+    def goes_on(self, live: LiveSession) -> None:
+        """What it has said had room at once."""
+        self._standstill.go_on(live.bus_id)
 
     def failed(self, live: LiveSession, error: StreamScribeError) -> None:
         """Counts and logs an error that closed a connection."""
@@ -358,6 +385,8 @@ class Hub:
         refusal: StreamScribeError | None = self._rate.refusal(
             tenant.tenant_id, tenant.max_new_sessions_per_min or self._max_new_per_min, now
         )
+        if options.live:
+            refusal = refusal or self._standstill.refusal(len(self), now)
         refusal = refusal or self._admission.admit(options, bus_id, yields=tenant.yields)
         if refusal is not None:
             self._quota.release(tenant.tenant_id)

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
+from streamscribe.bus.backlog import audio_bytes
 from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
-from streamscribe.core.messages import ErrorSent, Resume, ServerMessage
+from streamscribe.core.messages import ErrorSent, Resume, ServerMessage, SlowDown
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
@@ -32,6 +33,7 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_mark import SessionMark
+from streamscribe.core.standstill import SLOW_DOWN_AFTER_S
 from streamscribe.ports import GatewayBus, Seat, Tenant
 
 
@@ -70,6 +72,14 @@ class SessionOwner(Protocol):
         """The connection of the session is closed with an error."""
         ...
 
+    def stops(self, live: "LiveSession") -> bool:
+        """What it has said has no room on the bus, now or still; whether its client is to be told to slow down."""
+        ...
+
+    def goes_on(self, live: "LiveSession") -> None:
+        """What it has said had room at once."""
+        ...
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that outlives its caller, under the hub's ownership."""
         ...
@@ -95,6 +105,7 @@ class LiveSession:
         "_session",
         "_sink",
         "_spoke",
+        "_standing",
         "_unpublished",
         "admitted",
         "bus_id",
@@ -146,6 +157,7 @@ class LiveSession:
         self._pausing: asyncio.Future[None] | None = None
         self._armed: asyncio.TimerHandle | None = None
         self._armed_at = 0.0
+        self._standing: asyncio.TimerHandle | None = None
 
     @property
     def connected(self) -> bool:
@@ -173,6 +185,12 @@ class LiveSession:
     def mark(self) -> SessionMark | None:
         """Where it stands in its log; None where that cannot be said just now."""
         return None if self.over or self._unpublished else self._session.mark()
+
+    @property
+    def at_endpoint(self) -> bool:
+        """Whether no text is open, and more may come."""
+        mark = self.mark()
+        return mark is not None and not mark.uplink.ended
 
     def open(self) -> None:
         """Sends the first message."""
@@ -308,7 +326,7 @@ class LiveSession:
                 try:
                     if isinstance(sent, SessionOpened):
                         await self._owner.began(self, sent)
-                    await self._bus.publish(sent)
+                    await self._put(sent)
                     self._begun = True
                 except StreamScribeError as error:
                     self.kill(error)
@@ -316,6 +334,28 @@ class LiveSession:
                     return
                 del self._unpublished[0]
                 self._perform(self._session.handle(Durable(record.index), self._loop.time()))
+
+    async def _put(self, record: Record) -> None:
+        """Publishes it; while it waits for room, nothing is read from the client (`core.standstill` says what else)."""
+        if not self.admitted.live:
+            await self._bus.publish(record)
+        elif self._bus.room(record.session_id, audio_bytes(record)):
+            self._owner.goes_on(self)
+            await self._bus.publish(record)
+        else:
+            self._stand_still()
+            try:
+                await self._bus.publish(record)
+            finally:
+                if self._standing is not None:
+                    self._standing.cancel()
+
+    def _stand_still(self) -> None:
+        if self.over:
+            return
+        if self._owner.stops(self) and self._sink is not None:
+            self._sink.send(SlowDown(resume_after_ms=round(SLOW_DOWN_AFTER_S * 1000)))
+        self._standing = self._loop.call_later(SLOW_DOWN_AFTER_S, self._stand_still)
 
     def _on_bus(self, record: Record) -> Record:
         return record if self.bus_id == self.session_id else replace(record, session_id=self.bus_id)
