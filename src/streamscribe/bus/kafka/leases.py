@@ -30,7 +30,7 @@ class Leases:
 
     def __init__(self, store: SessionStore, owner: str) -> None:
         self._store = store
-        self._owner = owner
+        self.owner = owner
 
     async def claim(self, session: Owned) -> SessionOpened | None:
         """Takes the session's lease, once nobody else's is in force, and gives what the store knows of it.
@@ -40,7 +40,7 @@ class Leases:
         pause_s = FIRST_PAUSE_S
         while not session.over or session.ended:
             try:
-                session.hold(await self._store.claim(session.session_id, self._owner))
+                session.hold(await self._store.claim(session.session_id, self.owner))
                 return await self._store.load(session.session_id)
             except LeaseLost as held:
                 await asyncio.sleep((held.retry_after_s or 0.0) + _MARGIN_S)
@@ -144,7 +144,7 @@ class Leases:
         if session.over:
             return True
         try:
-            lease = await self._store.claim(session.session_id, self._owner)
+            lease = await self._store.claim(session.session_id, self.owner)
             session.hold(lease)
             session.opened_saved &= not lease.first  # the store may have lost all that it had
         except LeaseLost:

@@ -16,7 +16,10 @@ _MAX_REMEMBERED = 1024
 
 @dataclass(slots=True)
 class Partition:
-    """A partition of ours. `gone` has the sessions that ended last: their late records are dropped."""
+    """A partition of ours. `gone` has the sessions that ended last: their late records are dropped.
+
+    Once `read_through`, all has come that was in the log when we got it, as far as `marked` shows.
+    """
 
     number: int
     positions: Positions = field(default_factory=Positions)
@@ -25,6 +28,8 @@ class Partition:
     unsettled_bytes: int = 0
     unsettled_records: int = 0
     paused: bool = False
+    marked: bool = False
+    read_through: bool = False
 
     def come(self, session: Owned, size_bytes: int) -> None:
         """A record of so many audio bytes is the worker's to settle."""

@@ -59,7 +59,7 @@ class Sessions:
         self.leases = leases
         self._topics = topics
         self._steer, self._fail = steer, fail
-        self._trials = Trials(leases, self._hand_over, self.lose)
+        self._trials = Trials(leases, self._hand_over, self.lose, self._read_through)
         self.upkeep = Upkeep(
             leases,
             self.all,
@@ -122,10 +122,22 @@ class Sessions:
         partition.come(session, audio_bytes(record))
         if session.trying is not None:
             session.trying.append(record)
+            self._trials.changed()
         elif session.live:
             self._hand_over(record)
         else:
             session.waiting.append(record)
+
+    def marked(self, partition: Partition, owner: str) -> None:
+        """A mark has come; if it is ours, so has all that others could read before."""
+        if owner == self.leases.owner:
+            partition.read_through = True
+            for session in partition.sessions.values():
+                self._look(session)
+
+    def _read_through(self, session: Owned) -> bool:
+        partition = self.partitions.get(session.partition)
+        return partition is not None and partition.read_through
 
     def _hand_over(self, record: Record) -> None:
         if self.handler is not None and not self.closed:
@@ -141,6 +153,10 @@ class Sessions:
         first = session.waiting[0] if session.waiting else None
         opened = known or (first if isinstance(first, SessionOpened) else None)
         session.opened_saved, session.saved = known is not None, known.checkpoint if known else None
+        partition = self.partitions[session.partition]
+        if ends.count and not partition.marked:
+            self.teller.mark(self._topics.audio, partition.number, self.leases.owner)
+            partition.marked = True
         begin = 1 if opened is None or opened.checkpoint is None else max(1, opened.checkpoint.index)
         self.teller.tell_moved(session)
         if session.error is not None:
@@ -193,10 +209,15 @@ class Sessions:
         """It has processed a record; the gateway is told soon."""
         session = self.all.get(session_id)
         if session is not None and self.partitions[session.partition].settle(session, size_bytes):
-            session.caught_up |= session.live and not session.unsettled_records
-            self._trials.changed()
+            self._look(session)
             self._steer(self.partitions[session.partition])
             self.teller.tell_settled(session)
+
+    def _look(self, session: Owned) -> None:
+        """Whether it has heard all that could have ended its former owners."""
+        if self._read_through(session) and session.live and not session.unsettled_records:
+            session.caught_up = True
+        self._trials.changed()
 
     def emit(self, event: Emitted) -> None:
         """It tells something of a session; raises BusUnavailable where not even a final can be kept."""
@@ -294,8 +315,8 @@ class Sessions:
 
     def _defect(self, error: BaseException, session: Owned | None) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": "a bus has a defect", "exception": error})
-        if session is None or session.epoch is None:
-            self._fail(BusUnavailable())
+        if session is None or session.epoch is None or isinstance(error, BusUnavailable):
+            self._fail(error if isinstance(error, BusUnavailable) else BusUnavailable())
             return
         try:
             self.fail_one(session, InternalError())

@@ -13,6 +13,7 @@ from streamscribe.bus.kafka.envelope import (
     moved_headers,
     record_headers,
 )
+from streamscribe.bus.kafka.mark import mark_headers
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import StreamScribeError
@@ -76,6 +77,10 @@ class Teller:
         with suppress(StreamScribeError):  # then it is heard again for nothing: gateways do not know it any more
             key, partition = session.session_id, session.partition
             self._sender.send(topic, encode_record(record), headers, _whatever, key=key, partition=partition)
+
+    def mark(self, topic: str, partition: int, owner: str) -> None:
+        """Puts a mark into a partition that we read."""
+        self._sender.send(topic, b"", mark_headers(owner), self._told, partition=partition)
 
     def tell_settled(self, session: Owned) -> None:
         """Tells soon how far the session is processed."""

@@ -12,29 +12,40 @@ class Trials:
     """Gives the worker the records of suspects one at a time, of one session at a time.
 
     Before a record is given the store knows which: where the process ends, its successor knows what it was at. The
-    next one comes when this one is processed. A session that has caught up is cleared.
+    next one comes when this one is processed. A session that has heard all that its former owners could is cleared.
     """
 
-    def __init__(self, leases: Leases, hand_over: Callable[[Record], None], lose: Callable[[Owned], None]) -> None:
-        """`hand_over` gives a record to the worker; `lose` is told of a session that another worker has."""
+    def __init__(
+        self,
+        leases: Leases,
+        hand_over: Callable[[Record], None],
+        lose: Callable[[Owned], None],
+        all_came: Callable[[Owned], bool],
+    ) -> None:
+        """`hand_over` gives a record to the worker; `lose` is told of a session that another worker has.
+
+        `all_came` says whether all has come of a session that its former owners could have.
+        """
         self._leases = leases
         self._hand_over = hand_over
         self._lose = lose
+        self._all_came = all_came
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """Something of a session was processed, or it is let go."""
+        """Something of a session came or was processed, or it is let go."""
         self._changed.set()
 
     async def run(self, session: Owned) -> None:
         """Returns when the session is cleared, or is not here any more."""
         async with self._turn:
-            while session.trying:
-                if not await self._noted(session, session.trying[0].index):
-                    return
-                self._hand_over(session.trying.popleft())
-                while session.trying is not None and session.unsettled_records > len(session.trying):
+            while session.trying or self._waits(session):
+                if session.trying and not self._waits(session):
+                    if not await self._noted(session, session.trying[0].index):
+                        return
+                    self._hand_over(session.trying.popleft())
+                else:
                     self._changed.clear()
                     await self._changed.wait()
             if session.trying is None or not await self._noted(session, None):
@@ -43,6 +54,13 @@ class Trials:
         for record in rest:
             if session.live:
                 self._hand_over(record)
+
+    def _waits(self, session: Owned) -> bool:
+        """For the worker to process what it has, or for more to come."""
+        if session.trying is None:
+            return False
+        processed = session.unsettled_records == len(session.trying)
+        return not processed or not (session.trying or self._all_came(session))
 
     async def _noted(self, session: Owned, place: int | None) -> bool:
         """False where there is nothing to try any more."""

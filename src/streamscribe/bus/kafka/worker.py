@@ -11,6 +11,7 @@ from confluent_kafka import Message
 from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.envelope import read_key, read_record_headers
 from streamscribe.bus.kafka.leases import Leases
+from streamscribe.bus.kafka.mark import read_mark
 from streamscribe.bus.kafka.membership import Membership
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
@@ -191,6 +192,9 @@ class KafkaWorkerBus:
             if partition is None or offset is None:
                 continue
             partition.positions.read(offset)
+            if (marked_by := read_mark(message.headers())) is not None:
+                self._sessions.marked(partition, marked_by)
+                continue
             try:
                 headers = read_record_headers(message.headers())
                 record = decode_record(message.value() or b"")

@@ -1,0 +1,380 @@
+"""What the worker's end of Kafka does with sessions that go wrong, over the log of the simulation, in its time."""
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamscribe.bus.kafka.envelope import read_event_headers, record_headers
+from streamscribe.bus.kafka.owned import Owned
+from streamscribe.bus.kafka.topics import Topics
+from streamscribe.core.errors import InternalError, StoreUnavailable
+from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.records import Checkpointed, Failed, Finished, Progress, Record, SessionAbandoned, WorkerEvent
+from streamscribe.ports import Kept, Seat, SessionStore
+from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.wire.bus_records import decode_event, encode_record
+from tests.contracts.bus import chunk, opened
+from tests.contracts.takeover import CHUNK, Listener, checkpoint, session
+from tests.sim.broker import Broker
+from tests.sim.clock import Node, VirtualLoop, run_virtually
+from tests.sim.cluster import KAFKA, MAX_MESSAGE_BYTES, _WorkerEnd
+from tests.sim.group import Group
+
+A, B = SessionId("a"), SessionId("b")
+TOPICS = Topics.of(KAFKA)
+LEASE_S, ORPHANED_S = 2.0, 45.0
+
+
+class Site:
+    """A log of one partition, a store, and workers that come and end."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.broker = Broker(random.Random(1), 1)
+        self.group = Group(self.broker, "audio-chunks")
+        self.memory = MemorySessions(lease_ttl_s=LEASE_S, seat_ttl_s=15, keep_s=600, clock=loop.time)
+        self.store: Any = self.memory
+        self.workers: list[_WorkerEnd] = []
+
+    def worker(self) -> _WorkerEnd:
+        bus = _WorkerEnd(KAFKA, self.store, MAX_MESSAGE_BYTES, orphaned_after_s=ORPHANED_S)
+        bus.begin(self.group, Node(f"worker-{len(self.workers)}"))
+        self.workers.append(bus)
+        return bus
+
+    async def crash(self, bus: _WorkerEnd) -> None:
+        """Nothing more comes of it, and what it has not sent is lost."""
+        ends: Any = bus._sender, bus._membership
+        for end in ends:
+            end.dead = True
+            await end.kill()
+        await bus.stop_tasks()
+        self.workers.remove(bus)
+
+    def publish(self, *records: Record, reply_to: int = 0) -> None:
+        for record in records:
+            headers = record_headers(reply_to, 0, "t")
+            self.broker.append(TOPICS.audio, 0, record.session_id, encode_record(record), headers)
+
+    def told(self, reply_to: int = 0) -> list[WorkerEvent]:
+        messages = self.broker.read(TOPICS.results, reply_to, 0, 100_000)
+        events = [decode_event(one.value()) for one in messages if read_event_headers(one.headers()) is not None]
+        return [event for event in events if not isinstance(event, Checkpointed)]
+
+    def failures(self) -> dict[str, str]:
+        return {event.session_id: event.error.code for event in self.told() if isinstance(event, Failed)}
+
+    def finished(self) -> set[SessionId]:
+        return {event.session_id for event in self.told() if isinstance(event, Finished)}
+
+    @property
+    def committed(self) -> int:
+        return self.broker.committed.get(0, 0)
+
+    async def keep(self, seconds: float, *seats: Seat) -> None:
+        """A gateway that lives for so long."""
+        for _ in range(int(seconds / 5)):
+            for seat in seats:
+                assert (await self.memory.keep([seat])) != [Kept.LOST]
+            await asyncio.sleep(5)
+
+    async def close(self) -> None:
+        for worker in self.workers:
+            worker.check_integrity()
+            await worker.close()
+        await self.group.close()
+
+
+def virtually(play: Callable[[Site], Coroutine[Any, Any, None]]) -> VirtualLoop:
+    async def main() -> None:
+        site = Site()
+        await play(site)
+        await site.close()
+
+    _, loop = run_virtually(main)
+    return loop
+
+
+def seat(session_id: SessionId) -> Seat:
+    return Seat(session_id, TenantId("default"), session_id, "g1")
+
+
+class Wayward:
+    """The store, of which some calls are as `answers` says."""
+
+    def __init__(self, store: SessionStore, **answers: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+        self._store = store
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> Any:
+        return self.answers.get(name) or getattr(self._store, name)
+
+
+# sessions whose gateway is gone
+
+
+def test_a_session_that_no_gateway_has_any_more_ends_and_the_partition_goes_on() -> None:
+    async def play(site: Site) -> None:
+        await site.memory.enter(seat(A), max_sessions=5)
+        site.publish(*list(session("a", 9))[:5])
+        listener = Listener(site.worker())
+        await asyncio.sleep(ORPHANED_S - 5)
+        assert site.failures() == {}
+        assert site.committed == 0
+        await asyncio.sleep(10)
+        assert site.failures() == {"a": "timeout"}
+        assert isinstance(listener.heard[A][-1], SessionAbandoned)
+        await asyncio.sleep(2)
+        assert site.committed == 6, "past its records and the mark of its end"
+        assert await site.memory.session(A) is None
+        assert site.workers[0].orphaned == 1
+
+    virtually(play)
+
+
+def test_a_session_whose_gateway_lives_goes_on_however_long_its_client_says_nothing() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:5])
+        Listener(site.worker())
+        await site.keep(300, seat(A))
+        site.publish(*list(session("a", 9))[5:])
+        await asyncio.sleep(1)
+        assert site.finished() == {A}
+
+    virtually(play)
+
+
+def test_a_store_that_was_away_for_long_makes_nobody_an_orphan() -> None:
+    async def away(*args: Any, **kwargs: Any) -> Any:
+        raise StoreUnavailable
+
+    async def play(site: Site) -> None:
+        site.store = Wayward(site.memory)
+        site.publish(*list(session("a", 9))[:5])
+        Listener(site.worker())
+        await site.keep(10, seat(A))
+        site.store.answers = dict.fromkeys(("claim", "renew", "save", "note", "abandon"), away)
+        await asyncio.sleep(200)
+        site.store.answers = {}
+        await asyncio.sleep(20)
+        await site.keep(60, seat(A))
+        site.publish(*list(session("a", 9))[5:])
+        await asyncio.sleep(1)
+        assert site.finished() == {A}
+
+    virtually(play)
+
+
+# a store that has lost everything
+
+
+def test_a_store_that_lost_all_is_given_again_what_a_successor_needs() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 20))[:8])
+        first = Listener(site.worker())
+        await asyncio.sleep(3)
+        before = await site.memory.load(A)
+        assert before == replace(opened("a"), checkpoint=checkpoint(6))
+        site.store.__init__(lease_ttl_s=LEASE_S, seat_ttl_s=15, keep_s=600, clock=asyncio.get_running_loop().time)
+        await asyncio.sleep(3)
+        assert await site.memory.load(A) == before
+        site.publish(*list(session("a", 20))[8:])
+        assert isinstance(first.bus, _WorkerEnd)
+        await site.crash(first.bus)
+        Listener(site.worker())
+        await asyncio.sleep(10)
+        assert site.finished() == {A}
+
+    virtually(play)
+
+
+# what goes wrong with one session
+
+
+@pytest.mark.parametrize("what", ["load", "ticket"])
+def test_what_the_store_has_and_nobody_can_read_fails_its_session_alone(what: str) -> None:
+    async def play(site: Site) -> None:
+        ask = getattr(site.memory, what)
+
+        async def unreadable(session_id: SessionId) -> Any:
+            if session_id == A:
+                raise InternalError("the store has the session in a form that is not known here")
+            return await ask(session_id)
+
+        site.store = Wayward(site.memory, **{what: unreadable})
+        site.publish(*session("a", 3), *session("b", 3))
+        Listener(site.worker())
+        await asyncio.sleep(5)
+        assert site.failures() == {"a": "internal"}
+        assert site.finished() == {B}
+        assert not site.workers[0].unusable
+
+    virtually(play)
+
+
+def test_a_defect_of_a_worker_at_one_record_fails_its_session_and_no_record_behind_it_is_lost() -> None:
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        listener = Listener(bus)
+
+        def hear(record: Record) -> None:
+            if record == chunk("a", 2, CHUNK):
+                raise RuntimeError("a defect")
+            listener.hear(record)
+
+        bus.attach_worker(hear)
+        site.publish(opened("a"), opened("b"))
+        await asyncio.sleep(3)
+        both = zip(session("a", 6), session("b", 6), strict=True)
+        site.publish(*[record for pair in both for record in pair][2:])
+        await asyncio.sleep(5)
+        assert site.failures() == {"a": "internal"}
+        assert site.finished() == {B}
+        assert [record.index for record in listener.heard[B]] == list(range(8))
+        assert not bus.unusable
+
+    assert [one["message"] for one in virtually(play).failures] == ["a bus has a defect"]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_record_that_is_missing_fails_its_session_instead_of_going_unheard(live: bool) -> None:
+    async def play(site: Site) -> None:
+        records = list(session("a", 6))
+        listener = Listener(site.worker())
+        site.publish(*records[:3])
+        if live:
+            await asyncio.sleep(3)
+        site.publish(*records[4:], *session("b", 3))
+        await asyncio.sleep(5)
+        assert site.failures() == {"a": "bus_unavailable"}
+        assert site.finished() == {B}
+        assert records[4] not in listener.heard[A]
+
+    virtually(play)
+
+
+def test_what_is_told_in_two_partitions_counts_once_nothing_before_it_is_missing() -> None:
+    owned = Owned(A, 0, 0)
+    owned.told = 4
+    owned.checkpoints.append((2, checkpoint(6)))
+    for number in (3, 4):
+        owned.deliver(number)
+    assert (owned.delivered, owned.durable_checkpoint()) == (0, None)
+    owned.deliver(2)
+    owned.check_integrity()
+    owned.deliver(1)
+    assert (owned.delivered, owned.durable_checkpoint()) == (4, checkpoint(6))
+
+
+# sessions that end workers
+
+
+class Fragile(Listener):
+    """A worker that ends at a record."""
+
+    def __init__(self, bus: _WorkerEnd, fatal: Record) -> None:
+        self.fatal = fatal
+        super().__init__(bus, every=100)
+
+    def hear(self, record: Record) -> None:
+        if record == self.fatal:
+            self.stopped.set()
+        super().hear(record)
+
+
+async def until_nobody_ends(site: Site, fatal: Record, most: int = 8) -> int:
+    """How many workers end, one after the other."""
+    for number in range(most):
+        bus = site.worker()
+        fragile = Fragile(bus, fatal)
+        try:
+            async with asyncio.timeout(20):
+                await fragile.stopped.wait()
+        except TimeoutError:
+            return number
+        await site.crash(bus)
+    raise AssertionError("workers end for ever")
+
+
+def test_a_record_that_ends_workers_is_named_and_its_session_fails_and_the_others_are_heard() -> None:
+    async def play(site: Site) -> None:
+        names = ("a", "b", "c")
+        for records in zip(*(session(name, 20) for name in names), strict=True):
+            site.publish(*records)
+        fatal = list(session("b", 20))[9]
+        assert await until_nobody_ends(site, fatal) == 4, "two unseen, two seen at the record alone"
+        await asyncio.sleep(5)
+        assert site.failures() == {"b": "quarantined"}
+        assert site.finished() == {A, SessionId("c")}
+        (letter,) = site.broker.read(TOPICS.dead_letter, 0, 0, 100)
+        told = json.loads(letter.value())
+        named = [told[name] for name in ("topic", "partition", "offset", "session_id")]
+        assert named == [TOPICS.audio, 0, 3 * 9 + 1, "b"]
+        assert site.workers[-1].quarantined == 1
+        assert site.committed > 3 * 20
+        assert await site.memory.session(B) is None
+
+    virtually(play)
+
+
+def test_workers_that_end_for_no_reason_again_and_again_cost_no_session() -> None:
+    async def play(site: Site) -> None:
+        chance = random.Random(5)
+        names = [f"s{number}" for number in range(6)]
+        published = {name: iter(session(name, 400)) for name in names}
+        for _ in range(30):
+            bus = site.worker()
+            Listener(bus, every=100)
+            for _ in range(chance.randrange(3, 12)):
+                for name in names:
+                    site.publish(next(published[name]))
+                await asyncio.sleep(chance.choice([0.05, 0.2, 0.5]))
+            await asyncio.sleep(chance.choice([0.0, 2.0, 4.0, 4.5, 6.0]))
+            await site.crash(bus)
+        for name in names:
+            site.publish(*published[name])
+        Listener(site.worker())
+        await asyncio.sleep(30)
+        assert site.failures() == {}
+        assert site.finished() == set(names)
+
+    virtually(play)
+
+
+def test_workers_that_leave_in_good_order_blame_nobody() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:5])
+        for _ in range(5):
+            bus = site.worker()
+            Listener(bus, every=100, stop_at=3)
+            await asyncio.sleep(3)
+            (held,) = bus.sessions
+            assert held.lease is not None
+            assert held.lease.ends.count == 0
+            await bus.close()
+            site.workers.remove(bus)
+
+    virtually(play)
+
+
+def test_a_worker_that_hangs_leaves_and_counts_as_ended_for_what_it_was_at() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:5], *list(session("b", 9))[:3])
+        bus = site.worker()
+        Listener(bus, every=100, stop_at=4)
+        await asyncio.sleep(3)
+        await bus.close(hung=True)
+        site.workers.remove(bus)
+        bus = site.worker()
+        Listener(bus, every=100)
+        await asyncio.sleep(5)
+        ends = {held.session_id: held.lease.ends.count for held in bus.sessions if held.lease is not None}
+        assert ends == {A: 0, B: 0}, "cleared once heard"
+        assert max(event.processed_ms for event in site.told() if isinstance(event, Progress)) == 4
+
+    virtually(play)
