@@ -129,6 +129,17 @@ def test_a_storage_that_fails_again_and_again_is_told_once_and_counted(
     assert shared >= 5
 
 
+def test_audio_is_known_by_the_hash_that_the_settings_name(tmp_path: Path) -> None:
+    clip = np.linspace(-1, 1, 16_000, dtype=np.float32)
+    place = {"feature_cache_dir": tmp_path / "features"}  # so that all have one secret
+    known = []
+    for wish in ({}, {"fingerprint": "blake3"}, {"fingerprint": "hmac-sha256"}):
+        caches = open_caches(settings_of(tmp_path, **place, **wish))
+        known.append(caches.fingerprints.of(ACME, clip))
+        caches.levels.close()
+    assert known[0] == known[1] != known[2]
+
+
 def test_no_room_for_features_is_no_level_of_them(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, max_feature_cache_size=0, feature_cache_dir=tmp_path / "features")
     assert tiers(settings) == {"embeddings": ["memory"]}

@@ -43,6 +43,22 @@ def test_what_was_put_is_got_and_cannot_be_written_to_by_anyone():
         got[0, 0] = 1
 
 
+def test_values_are_copied_while_others_use_the_cache():
+    class Large(np.ndarray):
+        """Takes long to copy: meanwhile somebody else asks."""
+
+        def copy(self, order="C"):
+            with ThreadPoolExecutor(1) as other:
+                found.append(other.submit(cache.get, key("a")).result(timeout=60))
+            return np.array(self, order=order)
+
+    cache, found = make(), []
+    cache.put(ANN, key("a"), rows(1))
+    assert cache.put(ANN, key("b"), rows(2).view(Large))
+    assert len(found) == 1
+    assert found[0] is not None
+
+
 def test_a_frozen_array_is_kept_as_it_is_but_a_frozen_view_of_a_writable_one_is_copied():
     cache, whole = make(), rows(2)
     whole.flags.writeable = False

@@ -3,6 +3,7 @@
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from streamscribe.audio.fingerprint import Fingerprints
@@ -14,23 +15,25 @@ from streamscribe.core.cache_worth import Turn, WorthPolicy
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.encoder.encoding import Lookup
 from streamscribe.encoder.service import EncoderService
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.ports import SegmentRequest, Window
 from tests.encoder.kit import SECRET, FakeEncoder, Recorder, WatchedCache, clip, results, rig, tenant, until
 
 ANN, BOB = tenant("ann"), tenant("bob")
 
 
 @contextmanager
-def service(cache, weights="of the fake", identity=FakeEncoder.encoder_identity):
+def service(cache, weights="of the fake", identity=FakeEncoder.encoder_identity, *, features=None, front_end=None):
     """One of several services over one cache."""
     encoder = FakeEncoder()
     encoder.encoder_identity = identity
+    encoder.front_end = front_end or FakeEncoder.front_end
     one = EncoderService(
         encoder,
         weights=weights,
         fingerprints=Fingerprints(SECRET),
         keys=CacheKeys(SECRET),
         cache=cache,
+        features=features,
         observer=Recorder(),
         policy=BatchPolicy(),
     )
@@ -72,6 +75,58 @@ def test_what_a_version_made_that_serves_no_more_is_dropped_but_not_while_an_equ
         assert new(1) is Lookup.HIT
     assert (cache.stats().entries, cache.stats().size_bytes) == (0, 0)
     cache.check_integrity()
+
+
+class Shelf(dict):
+    """A store of features that counts what it found."""
+
+    found = 0
+
+    def get(self, key):
+        self.found += key in self
+        return super().get(key)
+
+    def put(self, tenant, key, rows):
+        self[key] = rows
+
+
+def test_features_are_found_for_the_same_front_end_whatever_model_reads_them_and_for_no_other():
+    shelf = Shelf()
+    with service(None, features=shelf) as first:
+        assert first(1) is Lookup.MISS
+        until(lambda: len(shelf) == 1)
+    with service(None, "other weights", features=shelf) as other_model:
+        other_model(1)
+        assert shelf.found == 1
+    with service(None, features=shelf, front_end=("fake", 2)) as other_front_end:
+        other_front_end(1)
+        assert shelf.found == 1
+        until(lambda: len(shelf) == 2)
+
+
+def test_features_of_another_window_or_tenant_are_not_found():
+    shelf = Shelf()
+    with rig(features=shelf) as one:
+        for window in Window:
+            for who in (ANN, BOB):
+                one.submit(clip(1), window=window, tenant_id=who).result(timeout=60)
+        until(lambda: len(shelf) == 4)
+        assert (shelf.found, one.encoder.read) == (0, 4)
+
+
+def test_trials_of_an_encoder_are_neither_counted_nor_kept():
+    cache = WatchedCache()
+    with rig(cache=cache, max_inflight=9) as one:
+        one.encoder.spoil = lambda rows: rows * np.float32(np.nan)
+        results_ = [one.submit(clip(seed)).exception(timeout=60) for seed in range(5)]
+        assert all(results_)
+        until(lambda: not one.service.ready)
+        until(lambda: len(one.observer.steps) == 5)
+        passes = len(one.encoder.batches)
+        assert passes > 5  # the trial among them
+        assert not one.observer.lookups
+        assert sum(step.batch_size for step in one.observer.steps) == 5
+        assert (cache.asked, cache.given) == (Asked(), [])
 
 
 def test_the_warm_up_and_the_comparison_of_batches_leave_every_cache_empty():

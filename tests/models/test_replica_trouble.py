@@ -1,11 +1,14 @@
 """Steps that run out of memory, and steps that do not end."""
 
 import asyncio
+import weakref
 
 import pytest
 
+from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import ModelUnavailable, TooLarge
 from streamscribe.models.out_of_memory import is_out_of_memory
+from streamscribe.models.replica import Replica
 from tests.models.replica_kit import HUGE, Bench, OutOfMemoryError
 
 
@@ -42,6 +45,28 @@ async def test_a_request_too_large_for_the_memory_fails_alone_and_may_come_back(
     assert type(answers[2]) is ModelUnavailable
     assert answers[2].retry_after_s
     assert bench.replica.ready
+
+
+async def test_what_a_step_had_in_memory_when_it_ran_out_is_let_go_before_the_smaller_ones_and_with_its_error():
+    class Tensor:
+        """Stands for gigabytes."""
+
+    held: list[weakref.ref[Tensor]] = []
+
+    def step(batch):
+        assert all(tensor() is None for tensor in held)
+        tensor = Tensor()
+        held.append(weakref.ref(tensor))
+        raise OutOfMemoryError("CUDA out of memory", tensor)
+
+    replica = Replica("greedy", step, policy=BatchPolicy(max_batch_size=4), on_step=lambda report: None)
+    asked = [replica.submit(number, priority=Priority.NORMAL, audio_s=1) for number in range(4)]
+    replica.start()
+    errors = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(error) for error in errors] == [ModelUnavailable] * 4
+    assert len(held) == 6  # four together, two of them, and then each alone
+    assert all(tensor() is None for tensor in held)
+    replica.close()
 
 
 @pytest.mark.parametrize(
