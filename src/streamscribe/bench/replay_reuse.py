@@ -41,30 +41,20 @@ def serial_texts(engine: EncoderDecoder, workload: Workload) -> tuple[str, ...]:
 async def replayed(engines: Engines, workload: Workload, serial: Sequence[str], *, at_once: int) -> Figures:
     """Without reuse, cold, warm, warm again, and without reuse again: what drifts meanwhile cancels out."""
     requests = requests_of(workload)
-    telemetry = Telemetry()
     whole = EncodeAfterAdmission(engines.whole)
-    figures: Figures = {"requests": len(requests), "clips": len(workload.clips)}
     none = [await _alone(lambda: after_admission(whole), requests, at_once)]
-    with before_admission(engines.apart, telemetry, cached=True) as recognise:
-        await _warm_up(recognise, requests)
-        telemetry.clear()
-        cold = await drive(recognise, requests, at_once=at_once)
-        figures |= _cold(workload, cold, serial, telemetry)
-        telemetry.clear()
-        warm = [await drive(recognise, requests, at_once=at_once) for _ in range(2)]
+    figures, warm = await reused(engines.apart, workload, serial, at_once=at_once, warm=2)
     none.append(await _alone(lambda: after_admission(whole), requests, at_once))
     gain, bound = _per_s(warm) / _per_s(none), 1 / (1 - whole.encode_share)
     return figures | {
-        "warm_hits": telemetry.lookups[Lookup.HIT] / len(warm),
-        "warm_not_hits": float(len(warm) * len(requests) - telemetry.lookups[Lookup.HIT]),
-        "warm_encodes": float(telemetry.encodes),
-        "warm_other_texts": float(_others(warm[0].texts, serial)),
+        "requests": len(requests),
+        "clips": len(workload.clips),
         "no_reuse_per_s": _per_s(none),
         "no_reuse_p99_ms": mean(one.percentile_ms(99) for one in none),
         "warm_per_s": _per_s(warm),
         "warm_p99_ms": mean(one.percentile_ms(99) for one in warm),
         "encode_share": whole.encode_share,
-        "cold_gain": cold.per_s / _per_s(none),
+        "cold_gain": figures["cold_per_s"] / _per_s(none),
         "warm_gain": gain,
         "warm_gain_bound": bound,
         "warm_gain_over_bound": gain / bound,
@@ -72,6 +62,27 @@ async def replayed(engines: Engines, workload: Workload, serial: Sequence[str], 
         "warm_noise_percent": _noise_percent(warm),
         "no_reuse_noise_percent": _noise_percent(none),
     }
+
+
+async def reused(
+    engine: EncoderDecoder, workload: Workload, serial: Sequence[str], *, at_once: int, warm: int
+) -> tuple[Figures, list[Pass]]:
+    """Who was spared an encoding in a cold pass and so many `warm` ones, whose times are told as well."""
+    requests = requests_of(workload)
+    telemetry = Telemetry()
+    with before_admission(engine, telemetry, cached=True) as recognise:
+        await _warm_up(recognise, requests)
+        telemetry.clear()
+        cold = await drive(recognise, requests, at_once=at_once)
+        figures = _cold(workload, cold, serial, telemetry)
+        telemetry.clear()
+        passes = [await drive(recognise, requests, at_once=at_once) for _ in range(warm)]
+    return figures | {
+        "warm_hits": telemetry.lookups[Lookup.HIT] / warm,
+        "warm_not_hits": float(warm * len(requests) - telemetry.lookups[Lookup.HIT]),
+        "warm_encodes": float(telemetry.encodes),
+        "warm_other_texts": float(max(_others(one.texts, serial) for one in passes)),
+    }, passes
 
 
 async def unique(engines: Engines, workload: Workload, *, at_once: int, rounds: int) -> Figures:

@@ -99,9 +99,10 @@ class WatchedEncoder(EncoderService):
         priority: Priority,
         share: Share = NOBODYS,
         since_s: float | None = None,
+        began: int | None = None,
     ) -> "Future[Encoding]":
         """As that of the service."""
-        future = super().submit(request, window=window, priority=priority, share=share, since_s=since_s)
+        future = super().submit(request, window=window, priority=priority, share=share, since_s=since_s, began=began)
         future.add_done_callback(partial(self._telemetry.answered, window))
         return future
 
