@@ -136,6 +136,14 @@ class TestWhisper(SegmentRecognizerContract):
         texts = {heard.text.lower().rstrip(".") for heard in recognizer.recognize(requests)}
         assert texts == {"the quick brown fox jumps over the lazy dog"}
 
+    def test_what_was_said_before_is_not_written_on_instead_of_what_is_heard(self, recognizer, clips):
+        """Told an English sentence, the model goes on with it over Chinese speech."""
+        english = "It was the first great sorrow of his life. It was not so much the loss of the cotton itself."
+        contexts = ("", english)
+        requests = [SegmentRequest(clips["nihao_shijie"], language="zh", context=context) for context in contexts]
+        plain, told = recognizer.recognize(requests)
+        assert told.text == plain.text
+
     def test_what_was_said_before_decides_how_a_sound_is_written(self, recognizer, clips):
         request = SegmentRequest(clips["nihao_shijie"], language="zh", context="大家好，今天的你好事件。")
         assert "事件" in recognizer.recognize([request])[0].text

@@ -110,3 +110,12 @@ def test_audio_bounds_the_tokens():
     assert guards.token_limit(0) == 24
     assert guards.token_limit(16_000) == 44
     assert guards.token_limit(480_000) == guards.MAX_TOKENS
+
+
+def test_a_text_that_says_a_part_of_what_it_was_told_again_is_an_echo():
+    told = list(range(100, 130))
+    assert guards.is_echo([1, 2, *told[5:13]], told)
+    assert guards.is_echo(told, told)
+    assert not guards.is_echo([1, 2, *told[5:12], 3], told)
+    assert not guards.is_echo([], told)
+    assert not guards.is_echo(told, told[:7])

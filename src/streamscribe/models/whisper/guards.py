@@ -15,6 +15,8 @@ _STAMMER_TOKENS = 8
 _MAX_COMPRESSION = 2.4
 _NO_SPEECH = 0.67
 _UNLIKELY = -1.0
+_ECHO_TOKENS = 8
+"""Nobody says so many tokens again by chance; digits that are read one by one repeat shorter runs."""
 
 
 def token_limit(samples: int) -> int:
@@ -33,6 +35,12 @@ def is_degenerate(tokens: Sequence[int], text: str, limit: int) -> bool:
 def is_doubtful(tokens: Sequence[int], mean_log_probability: float, *, astray: bool) -> bool:
     """Whether a text may be the model's invention: it is astray, stammers, or the model itself hardly believes it."""
     return astray or mean_log_probability < _UNLIKELY or loop_start(tokens, _STAMMER_TOKENS) is not None
+
+
+def is_echo(tokens: Sequence[int], context: Sequence[int]) -> bool:
+    """Whether a decode says a part of what it was told again, as the model may do instead of listening."""
+    told = {tuple(context[at : at + _ECHO_TOKENS]) for at in range(len(context) - _ECHO_TOKENS + 1)}
+    return any(tuple(tokens[at : at + _ECHO_TOKENS]) in told for at in range(len(tokens) - _ECHO_TOKENS + 1))
 
 
 def is_no_speech(probabilities: Sequence[float]) -> bool:

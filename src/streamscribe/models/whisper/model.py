@@ -19,6 +19,7 @@ import numpy as np
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.errors import AudioTooLong
+from streamscribe.core.options import Task
 from streamscribe.models.guards import loop_start
 from streamscribe.models.ports import (
     DecodeRequest,
@@ -67,6 +68,7 @@ class _Job:
     index: int
     request: DecodeRequest
     language: str = ""
+    spoken: Sequence[int] = ()
     earlier: Sequence[int] = ()
     prompt: Sequence[int] = ()
     limit: int = 0
@@ -79,6 +81,11 @@ class _Job:
     @property
     def biased(self) -> bool:
         return bool(self.request.hotwords or self.request.context)
+
+    @property
+    def written(self) -> str:
+        """The language of its text, and of those before it."""
+        return "en" if self.request.task is Task.TRANSLATE else self.language
 
     @property
     def text(self) -> str:
@@ -150,7 +157,7 @@ class WhisperModel:
     @property
     def decoder_identity(self) -> Identity:
         """The decoder's search, arithmetic and guards."""
-        return ("whisper", 1, ctranslate2.__version__, "cpu", self._model.compute_type, _BEAM)
+        return ("whisper", 2, ctranslate2.__version__, "cpu", self._model.compute_type, _BEAM)
 
     @property
     def width(self) -> int:
@@ -228,15 +235,23 @@ class WhisperModel:
                 job.language = ranking[0][0][2:-2]
 
     def _listen(self, jobs: Sequence[_Job]) -> None:
-        """Decodes; with hot words and earlier text only where somebody speaks: the model hears them in any noise."""
+        """Decodes; with hot words and earlier text only where somebody speaks: the model hears them in any noise.
+
+        Where a text is but an echo of the earlier one, it is decoded again without.
+        """
         biased = [job for job in jobs if job.biased]
         if biased:
             plain = self._run(biased, [job.prompt for job in biased], {"beam_size": 1}, limit=1)
             for job, result in zip(biased, plain, strict=True):
                 job.no_speech.append(result.no_speech_prob)
-                prompt = self._vocabulary.earlier_prompt(job.request.hotwords, job.request.context, job.language)
+                job.spoken = self._vocabulary.context_tokens(job.request.context, job.written)
+                prompt = self._vocabulary.earlier_prompt(job.request.hotwords, job.spoken, job.language)
                 job.earlier = () if guards.is_no_speech(job.no_speech) else prompt
         no_speech = self._generate(jobs)
+        echoes = [job for job in biased if job.earlier and guards.is_echo(job.tokens, job.spoken)]
+        for job in echoes:
+            job.earlier = self._vocabulary.earlier_prompt(job.request.hotwords, (), job.language)
+        self._generate(echoes)
         for job in jobs:
             if not job.biased:
                 job.no_speech.append(no_speech[job.index])

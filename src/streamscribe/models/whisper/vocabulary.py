@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.core.options import Hotword, Task
+from streamscribe.core.script import is_unspaced
 
 MAX_PROMPT_TOKENS = 200
 """Tokens of hot words and earlier text in a prompt; of Whisper's 448 positions half are for the text."""
@@ -58,16 +59,24 @@ class Vocabulary:
         """What every decode begins with."""
         return [self._start, self.languages[language], self._tasks[task], self._no_timestamps]
 
-    def earlier_prompt(self, hotwords: Sequence[Hotword], context: str, language: str) -> list[int]:
+    def earlier_prompt(self, hotwords: Sequence[Hotword], spoken: Sequence[int], language: str) -> list[int]:
         """Text that "came before": the hot words, then the end of what did come before, as far as there is room.
 
-        Empty without either.
+        `spoken` are tokens of `context_tokens`. Empty without either.
         """
         listed = self._hotword_sentence(hotwords, language)
         room = MAX_PROMPT_TOKENS - len(listed)
-        spoken = self._encode(context if language in _UNSPACED else f" {context}") if context else []
         earlier = [*listed, *(spoken[-room:] if room else [])]
         return [self._previous, *earlier] if earlier else []
+
+    def context_tokens(self, context: str, language: str) -> list[int]:
+        """What was said before, as it stands in a prompt of the language; nothing of it where its script is another.
+
+        Told an English text, the model writes Chinese speech in Latin letters, or translates it.
+        """
+        if not context or (language in _UNSPACED) != any(map(is_unspaced, context)):
+            return []
+        return self._encode(context if language in _UNSPACED else f" {context}")
 
     def _hotword_sentence(self, hotwords: Sequence[Hotword], language: str) -> list[int]:
         """The phrases: the heaviest ones that fit.
