@@ -82,7 +82,7 @@ class Cluster:
 
     def _start(self, role: str, *arguments: str) -> Role:
         errors = self._exit.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - the stack closes it
-        words = [sys.executable, "-m", "streamscribe.cli", role, "--json", *arguments, *self.flags]
+        words = [sys.executable, "-m", "streamscribe.cli", role, "--json", *self.flags, *arguments]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
         self._exit.callback(_end, process)
         assert process.stdout is not None

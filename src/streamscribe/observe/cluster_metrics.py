@@ -11,7 +11,7 @@ GAUGES = {
     "streamscribe_known_workers": "Workers that tell this gateway their load.",
     "streamscribe_bus_partitions": "Partitions of audio-chunks that this worker has.",
     "streamscribe_bus_unsent_bytes": "What was told and is not in the log yet.",
-    "streamscribe_finals_asked": "Segments of this worker that its finalizers have not answered yet.",
+    "streamscribe_finals_pending": "Segments of this worker that its finalizers have not answered yet.",
     "streamscribe_finalizer_partitions": "Partitions of offline-finalize that this finalizer has.",
     "streamscribe_finalizer_waiting_requests": "Segments of those partitions that are not answered.",
     "streamscribe_finalizer_waiting_audio_seconds": "About how much audio they have.",
@@ -19,8 +19,10 @@ GAUGES = {
 }
 COUNTERS = {
     "streamscribe_fenced_events": "Events dropped of workers that had lost their sessions.",
-    "streamscribe_dead_letters": "Records or results that could not be read.",
+    "streamscribe_dead_letters": "Records or results that could not be read, or that ended workers.",
     "streamscribe_lost_sessions": "Sessions that another worker had taken.",
+    "streamscribe_orphaned_sessions": "Sessions ended because no gateway had them any more.",
+    "streamscribe_quarantined_sessions": "Sessions at whose record two workers ended.",
     "streamscribe_dropped_results": "Partials and progress not told because the brokers did not keep up.",
     "streamscribe_finals_answered": "Segments of this worker that finalizers have answered.",
     "streamscribe_finals_timed_out": "Segments of this worker that no finalizer answered in time.",

@@ -1,17 +1,16 @@
 """A worker of a cluster: models, and sessions of whichever partitions the group gives it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from streamscribe.bootstrap.cluster.board import BoardWriter, open_board
+from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
-from streamscribe.bootstrap.desk import LevelsDesk
+from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
@@ -24,7 +23,7 @@ from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.metrics import Metrics
 from streamscribe.observe.worker_load import WorkerLoadMeter
 from streamscribe.ports import SessionStore
-from streamscribe.settings import Settings, StoreSettings
+from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -45,7 +44,8 @@ async def serve_worker(
     """Works until SIGTERM or SIGINT: then it gives its sessions to the others and leaves the group.
 
     Joins the group when its models are warm. Raises SettingsError for what is not set, BusUnavailable and
-    StoreUnavailable at the start and when records cannot be read any more, ModelUnavailable for models.
+    StoreUnavailable at the start and when records cannot be read any more, ModelUnavailable for models: also when it
+    has left the group because they hang, or because it had outgrown `worker.max_memory_bytes`.
     """
     need_kafka()
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -57,15 +57,22 @@ async def serve_worker(
             store = open_shared_sessions(settings.store)
             try:
                 await store.check()
-                bus = KafkaWorkerBus(settings.kafka, store, settings.limits.max_message_bytes)
+                bus = KafkaWorkerBus(
+                    settings.kafka,
+                    store,
+                    settings.limits.max_message_bytes,
+                    orphaned_after_s=settings.limits.resume_window_s + settings.store.seat_ttl_s,
+                )
                 await bus.start()
+                watchdog = Watchdog(bus, worker)
                 ClusterMetrics(metrics.registry, _figures(bus, store))
                 load = WorkerLoadMeter()
                 health = Health({"bus": bus.check, "store": store.check})
                 async with (
                     recognition_elsewhere(settings, metrics.registry) as elsewhere,
-                    worker_side(settings, bus, metrics, load, warm_first=True, elsewhere=elsewhere) as side,
+                    worker_side(settings, watchdog, metrics, load, warm_first=True, elsewhere=elsewhere) as side,
                 ):
+                    watchdog.watch(side.models)
                     readiness = _Readiness(side, health)
                     app = create_health_app(metrics, readiness, door)
                     async with (
@@ -78,29 +85,18 @@ async def serve_worker(
                         ]
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
-                            announce(Working(url, monotonic() - started_at, side.models.warmup_s))
-                            async with _on_board(settings.store, load, bus, side):
-                                await stop.wait()
+                            look = partial(_look, load, bus, side)
+                            async with on_board(settings.store, bus.owner, look, side.caches.levels):
+                                announce(Working(url, monotonic() - started_at, side.models.warmup_s))
+                                await done_before(stop, watchdog.run())
                         readiness.leaving = True
-                        await bus.close()
+                        await bus.close(hung=watchdog.hung)
                         for task in running:
                             task.cancel()
+                if watchdog.error is not None:
+                    raise watchdog.error
             finally:
                 await store.close()
-
-
-@asynccontextmanager
-async def _on_board(
-    settings: StoreSettings, load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide
-) -> AsyncIterator[None]:
-    """Gateways know of this worker, and may ask it, as long as this lasts."""
-    async with open_board(settings) as board, asyncio.TaskGroup() as tasks:
-        look = partial(_look, load, bus, side)
-        writing = tasks.create_task(BoardWriter(board, bus.owner, look, LevelsDesk(side.caches.levels)).run())
-        try:
-            yield
-        finally:
-            writing.cancel()
 
 
 def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide) -> WorkerLoad:
@@ -113,6 +109,8 @@ def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:
         "streamscribe_bus_unsent_bytes": lambda: float(bus.unsent_bytes),
         "streamscribe_dead_letters": lambda: float(bus.dead_letters),
         "streamscribe_lost_sessions": lambda: float(bus.lost),
+        "streamscribe_orphaned_sessions": lambda: float(bus.orphaned),
+        "streamscribe_quarantined_sessions": lambda: float(bus.quarantined),
         "streamscribe_dropped_results": lambda: float(bus.dropped),
         "streamscribe_store_fenced": lambda: float(store.counts().fenced),
         "streamscribe_store_failures": lambda: float(store.counts().failures),

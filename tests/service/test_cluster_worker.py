@@ -1,0 +1,41 @@
+"""Workers of a cluster that are not fit any more leave their group: others go on with their sessions."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.cluster_kit import Cluster, cluster
+from tests.service.test_cluster import SPEECH, heard_by, settled, speaking
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        ("model.step_timeout_s=0.5", "model.fake_cost_ms=4000"),
+        ("worker.max_memory_bytes=1000000",),
+    ],
+    ids=["hangs", "outgrew its memory"],
+)
+async def test_a_worker_that_is_not_fit_leaves_ends_with_an_error_and_costs_no_session(
+    running: Cluster, unfit: tuple[str, ...]
+) -> None:
+    gateway = running.gateway()
+    fit = await asyncio.to_thread(running.worker)
+    await asyncio.to_thread(settled, [fit])
+    alone = await heard_by(gateway)
+    flags = [flag for setting in unfit for flag in ("--set", setting)]
+    leaver = await asyncio.to_thread(running.worker, *flags)
+    talking = asyncio.gather(*(speaking(gateway, pcm) for pcm in SPEECH))
+    assert await asyncio.to_thread(leaver.process.wait, 60) not in (0, None)
+    assert await talking == alone
+    for role in (gateway, fit):
+        role.kill()
