@@ -93,9 +93,10 @@ class LocalGatewayBus:
         for lane in left.leave():
             left.abandon(lane)
             head = lane.log.head if suspect else None
-            repeated = head is not None and lane.died_again(head)
+            if head is not None:
+                lane.ended(head)
             lane.log.rewind()
-            if repeated:
+            if head is not None and lane.ends.suspect:
                 again.append(lane)
                 continue
             self._observer.taken_over(lane.session_id)
@@ -103,7 +104,7 @@ class LocalGatewayBus:
         guilty = again[0] if len(again) == 1 else next((lane for lane in again if lane is self._on_trial), None)
         self._suspects |= {lane.session_id: lane for lane in again if lane is not guilty}
         if guilty is not None:
-            self._observer.quarantined(guilty.session_id, guilty.died_at or 0)
+            self._observer.quarantined(guilty.session_id, guilty.ends.at or 0)
             self._fail(guilty, Quarantined())
         self._try_next()
 
@@ -181,7 +182,7 @@ class LocalGatewayBus:
 
     def _is_cleared(self, lane: Lane) -> bool:
         """Whether it is beyond the place where its workers ended, or has nothing left that could end another."""
-        return lane.log.caught_up or not lane.log.at_or_before(lane.died_at or 0)
+        return lane.log.caught_up or not lane.log.at_or_before(lane.ends.at or 0)
 
     def _on_settle(self, member: Member, payload: memoryview) -> None:
         session_id, size_bytes = parse_settle(payload)

@@ -8,6 +8,7 @@ from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.errors import Draining
 from streamscribe.core.ids import SessionId
+from streamscribe.core.quarantine import NO_ENDS, Ends
 from streamscribe.core.records import Record, SessionAbandoned
 from streamscribe.wire.bus_records import encode_record
 
@@ -19,28 +20,25 @@ SENT_AT_ONCE = 256
 class Lane:
     """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
 
-    `died_at` is the record at which its last worker ended; so many `deaths` came without a checkpoint between.
+    `ends` are those of its workers without a checkpoint between.
     """
 
     log: ReplayLog
     waiting: deque[tuple[Record, asyncio.Future[None]]] = field(default_factory=deque)
     member: "Member | None" = None
     queued: bool = False
-    died_at: int | None = None
-    deaths: int = 0
+    ends: Ends = NO_ENDS
 
     @property
     def session_id(self) -> SessionId:
         """Whose it is."""
         return self.log.opened.session_id
 
-    def died_again(self, at: int) -> bool:
-        """Its worker ended at a record; whether that makes it suspect: twice at one, or thrice on the way from one."""
-        again = self.died_at is not None and self.log.at_or_before(self.died_at)
-        self.deaths = self.deaths + 1 if again else 1
-        suspect = again and (at == self.died_at or self.deaths > 2)
-        self.died_at = at
-        return suspect
+    def ended(self, at: int) -> None:
+        """Its worker ended by itself, at that record."""
+        before = self.ends.at
+        again = before is not None and self.log.at_or_before(before)
+        self.ends = (self.ends if again else NO_ENDS).ended(at)
 
     def release_waiting(self, error: Draining | None = None) -> None:
         """Frees all publishers; their records are dropped."""
