@@ -136,8 +136,10 @@ async def test_a_worker_that_does_not_answer_is_told_of(redis_url: str, monkeypa
     door = WorkersDoor(LimitSettings(), 0, lambda one: 0, lambda reason: None)
     blobs = kept()
     async with open_board(settings) as board, worker(settings, "a", blobs):
-        await board.announce("deaf", b"no load of ours", 0)
         reader = BoardReader(board, door)
+        while door.count < 1:
+            await reader.read()
+        await board.announce("deaf", b"no load of ours", 0)
         with pytest.raises(CacheUnavailable, match="1 of 2 workers"):
             await WorkersDesk(reader.ask_all).purge(ACME)
         await reader.read()

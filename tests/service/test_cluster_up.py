@@ -134,10 +134,12 @@ async def test_a_cluster_of_one_command_loses_nothing_with_a_worker_starts_it_ag
 
 
 async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are_fit(tmp_path: Path) -> None:
-    with cluster_up(tmp_path, "--workers=1") as up:
+    with cluster_up(tmp_path, "--workers=1", "--finalizers=1") as up:
         url, gateways = up.ready["url"], [role["url"] for role in up.roles("gateway")]
-        await all_spoken(url, packet_s=0.0)
+        assert len(up.roles("finalizer")) == 1
+        assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
         async with httpx.AsyncClient(timeout=None) as http:
+            assert (await http.delete(f"{url}/v1/cache")).json()["workers"] == 2  # finalizers keep things too
             pages = [(await http.get(f"{gateway}/metrics")).text for gateway in gateways]
         assert all(re.search(r"^funasr_active_sessions", page, re.MULTILINE) for page in pages)
         os.kill(up.roles("gateway")[0]["pid"], signal.SIGKILL)

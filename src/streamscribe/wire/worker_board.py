@@ -51,8 +51,10 @@ _order = msgspec.json.Decoder(Order)
 _told = msgspec.json.Decoder(Told)
 
 
-def encode_load(load: WorkerLoad) -> bytes:
-    """How a worker is."""
+def encode_load(load: WorkerLoad | None) -> bytes:
+    """How a worker is; None: it takes no sessions."""
+    if load is None:
+        return b"null"
     models = tuple(
         _Model(m.name, round(m.utilisation, 4), round(m.heard, 2), round(m.lag_p95_s, 4)) for m in load.models
     )

@@ -9,6 +9,7 @@ import msgspec
 
 from streamscribe.bootstrap.cluster.door import WorkersDoor
 from streamscribe.bootstrap.desk import Asked, LevelsDesk, not_all
+from streamscribe.cache.levels import Levels
 from streamscribe.core.cluster_load import WorkerLoad
 from streamscribe.core.errors import CacheUnavailable, InternalError, StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import TenantId
@@ -44,13 +45,17 @@ async def open_board(settings: StoreSettings) -> "AsyncIterator[RedisBoard]":
         await board.close()
 
 
+Look = Callable[[], WorkerLoad | None]
+"""What is told of a process; nothing of one that takes no sessions."""
+
+
 class BoardWriter:
     """A worker's end: says how it is several times a second, and does what is ordered, one thing after the other.
 
     While the store does not answer, nothing is told and nothing is heard.
     """
 
-    def __init__(self, board: "RedisBoard", worker: str, look: Callable[[], WorkerLoad], desk: LevelsDesk) -> None:
+    def __init__(self, board: "RedisBoard", worker: str, look: Look, desk: LevelsDesk) -> None:
         self._board = board
         self._worker = worker
         self._look = look
@@ -99,6 +104,19 @@ class BoardWriter:
         except Exception as error:  # noqa: BLE001 - the process' edge: a defect is this order's alone
             _log.error("an order was not done", exc_info=error)
             return wire.Told(problem=Problem.of(InternalError()))
+
+
+@asynccontextmanager
+async def on_board(settings: StoreSettings, name: str, look: Look, levels: Levels) -> AsyncIterator[None]:
+    """As long as this lasts gateways know of a process, by what `look` says, and may ask it of what it keeps."""
+    async with open_board(settings) as board, asyncio.TaskGroup() as tasks:
+        with suppress(StoreUnavailable):
+            await board.announce(name, wire.encode_load(look()), 0)  # before anybody hears that it is ready
+        writing = tasks.create_task(BoardWriter(board, name, look, LevelsDesk(levels)).run())
+        try:
+            yield
+        finally:
+            writing.cancel()
 
 
 class BoardReader:

@@ -1,6 +1,7 @@
 """A finalizer of a cluster: one recogniser, and the segments of whichever partitions the group gives it."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from streamscribe.bootstrap.caches import Caches, open_caches
+from streamscribe.bootstrap.cluster.board import on_board
+from streamscribe.bootstrap.cluster.gateway import gateway_name
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.worker import Working
 from streamscribe.bootstrap.desk import sweep
@@ -24,12 +27,16 @@ from streamscribe.models.memory import share_heap
 from streamscribe.models.pool import WATCH_EVERY_S, Recognition, close_version, start_and_wait
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
+from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
+
+
+_log = get_logger(__name__)
 
 
 class Stopped(Exception):
@@ -105,13 +112,15 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
             )
             async with asyncio.TaskGroup() as tasks:
                 works = (health.watch(), hearing.watch(), sweep(caches.levels), probe_event_loop(metrics.loop_lagged))
-                running = [tasks.create_task(work) for work in (*works, _fail_with(finalizer))]
+                running = [tasks.create_task(work) for work in (*works, _at_hangup(), _fail_with(finalizer))]
                 if await done_before(stop, asyncio.to_thread(start_and_wait, recognition)):
                     finalizer.attach(hearing)
                     url = f"http://{ours.health_host}:{listener.ports[0]}"
                     warmup_s = {part.name: part.warmup_s for part in recognition.parts}
-                    announce(Working(url, monotonic() - started_at, warmup_s))
-                    await stop.wait()
+                    name = f"finalizer-{gateway_name()}"
+                    async with on_board(settings.store, name, lambda: None, caches.levels):
+                        announce(Working(url, monotonic() - started_at, warmup_s))
+                        await stop.wait()
                 readiness.leaving = True
                 await finalizer.close(ours.drain_timeout_s)
                 for task in running:
@@ -135,6 +144,17 @@ def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
         "streamscribe_finalizer_expired": lambda: float(finalizer.expired),
         "streamscribe_dead_letters": lambda: float(finalizer.dead_letters),
     }
+
+
+async def _at_hangup() -> NoReturn:
+    """SIGHUP, by which others replace their models, shall not end a finalizer; ends by cancellation."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, lambda: _log.warning("a finalizer takes other models when it starts"))
+    try:
+        await loop.create_future()
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+    raise AssertionError("a future that nobody sets ends by cancellation only")
 
 
 async def _fail_with(finalizer: "KafkaFinalizer") -> NoReturn:

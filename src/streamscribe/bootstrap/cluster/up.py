@@ -37,7 +37,7 @@ MORE_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many of each role there are, and the options that each gets: those of the settings, and its models."""
+    """How many of each role there are, and the options that each gets: those of the settings, and of the models."""
 
     gateways: int
     workers: int
@@ -109,6 +109,8 @@ class _Cluster:
         self._gateways: dict[Role, asyncio.Task[int]] = {}
         self._others: dict[Role, asyncio.Task[int]] = {}
         self._fit: list[RoleAddress] = []
+        self._known = False
+        """Whether all gateways have heard of all workers."""
         self._looking: asyncio.Task[None] | None = None
 
     def ports(self) -> list[int]:
@@ -126,9 +128,9 @@ class _Cluster:
         return ClusterAddress(urls[0], urls[1] if len(urls) > 1 else None, ready_s, roles, self._settings.kafka.brokers)
 
     def reload(self) -> None:
-        """Lets all workers and finalizers read their settings again."""
+        """Lets all workers read their settings again."""
         for role in self._others:
-            if role.address is not None:
+            if role.address is not None and role.name.startswith("worker"):
                 role.signal(signal.SIGHUP)
 
     async def start(self) -> None:
@@ -141,13 +143,13 @@ class _Cluster:
         for number in range(plan.workers):
             self._keep(self._others, f"worker-{number}", *worker_words(self._settings, plan))
         for number in range(plan.finalizers):
-            self._keep(self._others, f"finalizer-{number}", "finalizer", "--health-port", "0", *plan.options)
+            self._keep(self._others, f"finalizer-{number}", *finalizer_words(self._settings, plan))
         for number in range(plan.gateways):
             self._keep(self._gateways, f"gateway-{number}", *gateway_words(self._settings, plan, number))
         self._looking = self._tasks.create_task(self._look())
         for role in (*self._gateways, *self._others):
             await role.ready.wait()
-        while len(self._fit) < plan.gateways:  # noqa: ASYNC110 - nobody tells it
+        while not self._known:  # noqa: ASYNC110 - nobody tells it
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def end(self) -> None:
@@ -209,6 +211,9 @@ class _Cluster:
                 known = [role.address for role in self._gateways if role.address is not None]
                 fit = await asyncio.gather(*(_is_ready(http, role) for role in known))
                 self._fit = [role for role, ready in zip(known, fit, strict=True) if ready]
+                if not self._known and len(self._fit) == self._plan.gateways:
+                    knowing = [await _known_workers(http, role) for role in self._fit]
+                    self._known = min(knowing) >= self._plan.workers
                 await asyncio.sleep(LOOK_EVERY_S)
 
 
@@ -220,9 +225,20 @@ def gateway_words(settings: Settings, plan: Plan, number: int) -> list[str]:
 
 
 def worker_words(settings: Settings, plan: Plan) -> list[str]:
-    """What starts a worker, with its share of the cores."""
-    threads = settings.model.threads or max(1, (os.cpu_count() or 1) // plan.workers)
-    return ["worker", "--health-port", "0", *plan.options, "--set", f"model.threads={threads}"]
+    """What starts a worker; where there are finalizers it leaves whole segments to them."""
+    elsewhere = ["--set", "finalizer.enabled=true"] if plan.finalizers else []
+    return ["worker", "--health-port", "0", *plan.options, *elsewhere, *_threads(settings, plan)]
+
+
+def finalizer_words(settings: Settings, plan: Plan) -> list[str]:
+    """What starts a finalizer."""
+    return ["finalizer", "--health-port", "0", *plan.options, *_threads(settings, plan)]
+
+
+def _threads(settings: Settings, plan: Plan) -> list[str]:
+    """Each has its share of the cores."""
+    threads = settings.model.threads or max(1, (os.cpu_count() or 1) // (plan.workers + plan.finalizers))
+    return ["--set", f"model.threads={threads}"]
 
 
 def kafka_flags(kafka: KafkaSettings) -> list[str]:
@@ -263,6 +279,15 @@ async def _is_ready(http: httpx.AsyncClient, role: RoleAddress) -> bool:
         return (await http.get(f"{role.url}/readyz")).status_code == HTTPStatus.OK
     except httpx.HTTPError:
         return False
+
+
+async def _known_workers(http: httpx.AsyncClient, role: RoleAddress) -> float:
+    try:
+        text = (await http.get(f"{role.url}/metrics")).text
+    except httpx.HTTPError:
+        return 0.0
+    told = [line for line in text.splitlines() if line.startswith("streamscribe_known_workers ")]
+    return sum(float(line.split()[1]) for line in told)
 
 
 def _port(url: str) -> int:
