@@ -1,8 +1,9 @@
-"""What it does to Whisper's errors to tell it what was said just before.
+"""What it does to a model's errors to tell it what was said just before: Whisper's, or Fun-ASR-Nano's.
 
 python tools/context_effect.py                   120 telephone prompts, one after the other
 python tools/context_effect.py --manifest FILE   recordings of one's own (as of `bench accuracy`), each a session
 python tools/context_effect.py --manifest FILE --piece-s 2.5   the same, cut at the quietest places
+python tools/context_effect.py --nano DIR ...   Fun-ASR-Nano from a folder; needs the extra `funasr`
 """
 
 import argparse
@@ -65,6 +66,16 @@ def texts(
     return said
 
 
+def recognizer_of(arguments: argparse.Namespace, models: Path) -> EncoderDecoderRecognizer:
+    """Whisper, or Fun-ASR-Nano, on one thread."""
+    if arguments.nano is None:
+        return EncoderDecoderRecognizer(WhisperModel(open_verified("whisper-base", models), threads=1))
+    from streamscribe.models.funasr_torch.nano import FunAsrNano
+
+    files = {str(file.relative_to(arguments.nano)): file for file in arguments.nano.rglob("*") if file.is_file()}
+    return EncoderDecoderRecognizer(FunAsrNano(files, threads=1))
+
+
 @contextmanager
 def corpus_of(arguments: argparse.Namespace, models: Path) -> Iterator[list[Utterance]]:
     with tempfile.TemporaryDirectory() as folder:
@@ -77,11 +88,12 @@ def corpus_of(arguments: argparse.Namespace, models: Path) -> Iterator[list[Utte
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--manifest", type=Path)
+    parser.add_argument("--nano", type=Path)
     parser.add_argument("--prompts", type=int, default=120)
     parser.add_argument("--piece-s", type=float, default=28.0)
     arguments = parser.parse_args()
     models = load().model.dir.expanduser()
-    recognizer = EncoderDecoderRecognizer(WhisperModel(open_verified("whisper-base", models), threads=1))
+    recognizer = recognizer_of(arguments, models)
     simplify = Simplifier().simplify
     with corpus_of(arguments, models) as corpus:
         length = int(arguments.piece_s * SAMPLE_RATE)
@@ -90,11 +102,15 @@ def main() -> None:
         sessions = [(None, [piece for _, parts in cut for piece in parts], [one for one, parts in cut for _ in parts])]
     else:
         sessions = [(one.language, parts, [one] * len(parts)) for one, parts in cut]
+    untold: list[str] = []
     for tell in (False, True):
         began = process_time()
+        every: list[str] = []
         rates: dict[str, list[tuple[str, str]]] = {"wer": [], "cer": []}
         for language, session, spoken in sessions:
-            heard = zip(spoken, texts(recognizer, session, language or "en", tell=tell), strict=True)
+            found = texts(recognizer, session, language or "en", tell=tell)
+            every += found
+            heard = zip(spoken, found, strict=True)
             for one, parts in groupby(heard, key=lambda pair: pair[0]):
                 text = ""
                 for _, part in parts:
@@ -105,7 +121,9 @@ def main() -> None:
             for name, pairs in rates.items()
             if pairs
         }
-        print("told" if tell else "not told", told, f"{process_time() - began:.0f} s of a core")
+        untold = untold or every
+        changed = sum(one != other for one, other in zip(untold, every, strict=True))
+        print("told" if tell else "not told", told, f"{process_time() - began:.0f} s of a core, {changed} changed")
 
 
 if __name__ == "__main__":
