@@ -53,7 +53,7 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
     asking = Finalizers(settings.kafka, segments_policy(settings.model), patience)
     await asking.connect()
     figures = {
-        "streamscribe_finals_asked": lambda: float(asking.inflight),
+        "streamscribe_finals_pending": lambda: float(asking.inflight),
         "streamscribe_finals_answered": lambda: float(asking.answered),
         "streamscribe_finals_timed_out": lambda: float(asking.timed_out),
         "streamscribe_finals_dropped": lambda: float(asking.dropped),

@@ -80,6 +80,7 @@ class Finalizers:
         self._reply_to = zlib.crc32(self.asker.encode()) % kafka.audio_partitions
         self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
         self._room = Room()
+        self._roomy = asyncio.Event()
         self._asked: dict[int, Future] = {}
         self._next = 0
         self._sender: Sender
@@ -95,6 +96,7 @@ class Finalizers:
         """Raises BusUnavailable where no broker answers, SettingsError where the topics are not as set."""
         await asyncio.to_thread(topics.check, self._kafka)
         self._sender = Sender(config.producer(self._kafka, MAX_REQUEST_BYTES, patient=False))
+        self._sender.on_room = self._roomy.set
         self._dead_letters = DeadLetters(self._sender, self._topics.dead_letter)
         consumer, _ = await asyncio.to_thread(
             at_end, self._kafka, topics.FINAL_RESULTS_GROUP, self._topics.finals, self._reply_to, MAX_REQUEST_BYTES
@@ -145,22 +147,27 @@ class Finalizers:
     async def _ask(self, request: SegmentRequest, priority: Priority, share: Share) -> Hypothesis:
         number, self._next = self._next, self._next + 1
         asked, value = await asyncio.to_thread(self._encoded, request, priority, share, number)
-        if self._closed:
-            raise ModelUnavailable("the worker is shutting down")
-        answer: Future = asyncio.get_running_loop().create_future()
-        self._asked[number] = answer
-        headers = final_headers(asked.trace_id)
         try:
-            self._sender.send(
-                self._topics.finalize, value, headers, partial(_unless_taken, answer), key=asked.session_id
-            )
             async with asyncio.timeout(self._patience.of(priority)):
-                return await answer
+                return await self._answer_to(asked, value)
         except TimeoutError:
             self.timed_out += 1
             raise ModelUnavailable("no finalizer has answered in time", retry_after_s=RETRY_S) from None
+
+    async def _answer_to(self, asked: FinalRequest, value: bytes) -> Hypothesis:
+        while not self._sender.room:  # the brokers do not keep up
+            self._roomy.clear()
+            await self._roomy.wait()
+        if self._closed:
+            raise ModelUnavailable("the worker is shutting down")
+        answer: Future = asyncio.get_running_loop().create_future()
+        self._asked[asked.number] = answer
+        headers, key = final_headers(asked.trace_id), asked.session_id
+        try:
+            self._sender.send(self._topics.finalize, value, headers, partial(_unless_taken, answer), key=key)
+            return await answer
         finally:
-            del self._asked[number]
+            del self._asked[asked.number]
 
     def _encoded(
         self, request: SegmentRequest, priority: Priority, share: Share, number: int
