@@ -19,13 +19,13 @@ from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.store.redis_sessions import RedisSessions
 from tests.contracts.redis_server import free_port, redis_server
 from tests.contracts.redis_time import pass_time
+from tests.contracts.session_seats import SeatContract
 from tests.contracts.session_store import (
     KEEP_S,
     LEASE_S,
     S1,
     S2,
     SEAT_S,
-    SessionStoreContract,
     checkpoint,
     epochs,
     opened,
@@ -36,7 +36,7 @@ TIMES = {"lease_ttl_s": LEASE_S, "seat_ttl_s": SEAT_S, "keep_s": KEEP_S}
 PATIENT_S = 50.0
 
 
-class TestMemorySessions(SessionStoreContract):
+class TestMemorySessions(SeatContract):
     @pytest.fixture
     async def store(self):
         self.now = 1000.0
@@ -81,7 +81,7 @@ async def sessions_of(url, **wishes):
         await store.close()
 
 
-class TestRedisSessions(SessionStoreContract):
+class TestRedisSessions(SeatContract):
     @pytest.fixture
     async def store(self, redis_url):
         self.url = redis_url
