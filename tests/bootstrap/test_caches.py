@@ -12,6 +12,7 @@ import pytest
 
 from streamscribe.bootstrap import platform
 from streamscribe.bootstrap.caches import check_context, open_caches, open_kept, redis_trouble
+from streamscribe.cache.levels import Levels
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
 from tests.cache.kit import ACME
 from tests.contracts.redis_server import redis_server
@@ -127,6 +128,23 @@ def test_a_storage_that_fails_again_and_again_is_told_once_and_counted(
     assert (memory, disk) == (0, 5)
     assert shared is not None
     assert shared >= 5
+
+
+def test_a_shorter_time_holds_for_what_lies_there_and_who_looks_takes_nothing_away(tmp_path: Path) -> None:
+    places = {"feature_cache_dir": tmp_path / "features", "transcript_dir": tmp_path / "texts"}
+
+    def entries(levels: Levels) -> dict[str, int]:
+        return {level.level: level.tiers["disk"].entries for level in levels.facts() if "disk" in level.tiers}
+
+    caches = open_caches(settings_of(tmp_path, transcripts=True, **places))
+    assert caches.features is not None
+    assert caches.transcripts is not None
+    caches.features.put(ACME, caches.keys.derive(ACME, "k"), np.ones((10, 80), np.float32))
+    caches.transcripts.store.put(caches.keys.owner(ACME), caches.keys.derive(ACME, "k"), b"text", 7 * 86_400)
+    caches.levels.close()
+    shorter = settings_of(tmp_path, transcripts=True, feature_ttl_s=60, transcript_ttl_s=60, **places)
+    assert entries(open_kept(shorter)) == {"features": 1, "transcripts": 1}
+    assert entries(open_caches(shorter).levels) == {"features": 0, "transcripts": 0}
 
 
 def test_audio_is_known_by_the_hash_that_the_settings_name(tmp_path: Path) -> None:

@@ -182,6 +182,15 @@ class TestDiskBlobs(BoundedBlobStoreContract, SealedBlobStoreContract):
         assert again.verify() == Verified(checked=1, damaged=0)
         assert list(self.stored()) == [key("b")]
 
+    @pytest.mark.parametrize(("most_s", "set_back_s"), [(60, 0), (600, 1000)], ids=["shorter time", "clock set back"])
+    def test_after_a_restart_nothing_is_kept_for_longer_than_is_allowed_from_then_on(self, store, most_s, set_back_s):
+        store.put(ANN, key("long"), b"1", 600)
+        self.pass_time(-set_back_s)
+        store.put(ANN, key("short"), b"2", 50)
+        again = DiskBlobs(self.folder, SEAL, max_bytes=MAX_BYTES, max_ttl_s=most_s, clock=self.clock)
+        assert [data_of(again, name) for name in ("long", "short")] == [None, b"2"]
+        assert list(self.stored()) == [key("short")]
+
     def test_a_key_that_would_be_a_path_is_refused(self, store):
         with pytest.raises(ValueError, match="64 hexadecimal digits"):
             store.put(ANN, "../" + "a" * 61, b"1", 60)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
+from math import inf
 from os.path import realpath
 from pathlib import Path
 from time import monotonic
@@ -43,7 +44,7 @@ COMPLAIN_EVERY_S = 60.0
 Tiers = dict[str, BlobStore]
 Watched = StageOutputCache | Rest
 
-_OpenDisk = Callable[[str, Path, Seal, int, float], Tiers]
+_OpenDisk = Callable[[str, Path, Seal, int, float, float], Tiers]
 """Opens the folder of a setting."""
 
 _TURNS = {
@@ -221,7 +222,9 @@ def _feature_memory(settings: CacheSettings) -> Tiers:
 
 def _feature_disk(settings: CacheSettings, seal: Seal, disk: _OpenDisk) -> Tiers:
     room, folder = int(settings.max_feature_cache_size), settings.feature_cache_dir
-    return disk("feature_cache_dir", folder, seal, room, settings.tenant_share) if room and folder else {}
+    if not room or not folder:
+        return {}
+    return disk("feature_cache_dir", folder, seal, room, settings.tenant_share, settings.feature_ttl_s)
 
 
 def _transcript_memory(settings: CacheSettings) -> Tiers:
@@ -238,13 +241,16 @@ def _transcripts_beyond(
     tiers: Tiers = {}
     if settings.transcript_dir is not None:
         room = int(settings.max_transcript_bytes)
-        tiers |= disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share)
+        ttl_s = settings.transcript_ttl_s
+        tiers |= disk("transcript_dir", settings.transcript_dir, seal, room, settings.tenant_share, ttl_s)
     if settings.redis_url is not None:
         tiers |= _redis(settings.redis_url.get_secret_value(), seal, on_redis_failure)
     return tiers
 
 
-def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float, *, alone: bool = False) -> Tiers:
+def _disk(
+    setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: float, ttl_s: float, *, alone: bool = False
+) -> Tiers:
     place = folder.expanduser()
     try:
         return {
@@ -254,6 +260,7 @@ def _disk(setting: str, folder: Path, seal: Seal, max_bytes: int, owner_share: f
                 max_bytes=max_bytes,
                 owner_share=owner_share,
                 alone=alone,
+                max_ttl_s=ttl_s if alone else inf,
                 on_failure=_Complaints(f"cache.{setting}") if alone else _nobody_hears,
             )
         }

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from threading import Lock
 from weakref import finalize
@@ -60,15 +61,20 @@ class DiskBlobs:
         max_entries: int = MAX_ENTRIES,
         owner_share: float = 1.0,
         alone: bool = False,
+        max_ttl_s: float = inf,
         clock: Callable[[], float] = time.time,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_failure` hears of each call that the disk failed; it must be quick, and call nothing here."""
+        """What is there and would be kept for longer than `max_ttl_s` from now is deleted: its time was longer then, or
+        the clock has been set back.
+
+        `on_failure` hears of each call that the disk failed; it must be quick, and call nothing here."""
         self._folder = folder
         self._on_failure = on_failure
         self._seal = seal
         self._max_bytes = max_bytes
         self._books = ExpiringBooks(max_entries, max_bytes, owner_share)
+        self._max_ttl_s = max_ttl_s
         self._clock = clock
         self._lock = Lock()
         self._damaged = self._failures = 0
@@ -259,7 +265,7 @@ class DiskBlobs:
                     Path(entry.path).unlink(missing_ok=True)
                 elif _KEY.match(entry.name):
                     file = self._look(entry)
-                    if file is not None and file.expires_s > now:
+                    if file is not None and now < file.expires_s <= now + self._max_ttl_s:
                         files.append(file)
                     else:
                         self._unlink([CacheKey(entry.name)])
