@@ -1,6 +1,7 @@
 """Two recognisers by a segment's length: each answers its own, and kept answers name who gave them."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 
@@ -83,3 +84,9 @@ def test_what_one_of_them_samples_is_not_kept_and_what_the_other_says_is() -> No
     both = recognition_by_length(recognition(Named("short", 0), "s"), recognition(Sampling("long", 0), "l"), UP_TO)
     assert [both.deterministic(request(UP_TO + more)) for more in (0, 1)] == [True, False]
     assert not both.recognizer.deterministic
+
+
+def test_only_the_one_that_reads_what_was_said_before_is_told() -> None:
+    reading = replace(recognition(Named("long", 0), "l"), reads_on=True)
+    both = recognition_by_length(recognition(Named("short", 0), "s"), reading, UP_TO)
+    assert [both.reads_context(request(UP_TO + more)) for more in (0, 1)] == [False, True]

@@ -205,3 +205,21 @@ def test_voice_too_short_at_the_end_of_the_audio_is_none_but_a_flush_takes_what_
     endpointer = Endpointer(PATIENT)
     endpointer.advance(1200, [begins(1000)])
     assert endpointer.flush(1200)[-1].reason is FLUSH
+
+
+def test_nobody_goes_on_from_a_voice_that_begins_with_the_newest_sample_where_another_ended():
+    """Were the audio to end there, only the one that has opened a segment would close it."""
+    endpointer = Endpointer(RULES)
+    endpointer.advance(3000, [begins(1000), ends(3000), begins(3000)])
+    assert endpointer.open_segment is not None
+    assert endpointer.between is None
+    endpointer.advance(4000)
+    assert endpointer.between is not None
+
+
+def test_a_segment_ends_by_the_rules_that_are_followed_then():
+    endpointer = Endpointer(RULES)
+    endpointer.advance(3000, [begins(1000)])
+    endpointer.follow(replace(RULES, tail=RULES.tail + 300))
+    [closed] = endpointer.advance(6000, [ends(4000)])
+    assert closed.audio_end == 4000 + RULES.tail + 300

@@ -161,10 +161,12 @@ class Endpointer:
     def between(self) -> Between | None:
         """From where another would go on alike, when it has advanced to the same position; None while there is none.
 
-        A segment may be open if the other opens it again: one that began with a cut.
+        A segment may be open if the other opens it again: one that began with a cut, before the newest sample.
         """
         opened = self._open
         if opened and (opened.start != self._last_end or opened != self._opening(opened.start)):
+            return None
+        if opened and opened.start == self._position:
             return None
         voice_start = self._voice_start if self._voice else None
         return Between(self._position, voice_start, self._last_end, self._last_audio_end)
