@@ -56,8 +56,9 @@ def ticket_of(
         called, digest, opened = _decode(ticket)
         record = decode_record(opened)
         where = tuple(map(_place_of, places.decode().split()))
+        names = SessionId(called), gateway.decode()
     except (msgspec.MsgspecError, BadRequest, ValueError, TypeError):
         raise InternalError("the store has the session's ticket in a form that is not known here") from None
-    if not isinstance(record, SessionOpened):
+    if not isinstance(record, SessionOpened) or not where:
         raise InternalError("the store has something else in a ticket's place")
-    return Ticket(session_id, SessionId(called), gateway.decode(), digest, record, where)
+    return Ticket(session_id, *names, digest, record, where)
