@@ -104,7 +104,8 @@ def purge(
     if [tenant, entry, url].count(None) != 2:
         fail("say what to forget: one of --tenant, --entry and --url", Exit.USAGE)
     if url is not None:
-        _tell_purged(_ask("DELETE", url, key, Purged).purged, as_json)
+        done = _ask("DELETE", url, key, Purged)
+        _tell_purged(done.purged, as_json, workers=done.workers or None)
         return
     levels = _open(config, set_)
     if entry is not None:
@@ -277,10 +278,12 @@ def _hits(level: "Level", first: bool) -> str:
     return f"{level.hits:,} of {asked:,}{share}" + (", rests" if level.resting else "")
 
 
-def _tell_purged(purged: Any, as_json: bool) -> None:
+def _tell_purged(purged: Any, as_json: bool, workers: int | None = None) -> None:
     if as_json:
-        print_json({"purged": purged})
+        print_json({"purged": purged} | ({} if workers is None else {"workers": workers}))
         return
+    if workers is not None:
+        err.print(f"in {workers} workers", markup=False)
     for level, count in purged.items():
         out.print(f"{level}: {count:,} forgotten", markup=False)
     if not purged:
