@@ -115,7 +115,8 @@ class Tenant:
     """A tenant: its quotas, the hot words of all its sessions and its rules for their texts.
 
     With `zero_retention` no cache keeps anything of it. `weight` is its share of the models beside other tenants'.
-    One that `yields` is refused a little sooner than those with priority, where the load is high.
+    One that `yields` is refused a little sooner than those with priority, where the load is high. An `operator` may ask
+    for what concerns everybody (`/admin`).
     """
 
     tenant_id: TenantId
@@ -126,6 +127,7 @@ class Tenant:
     max_new_sessions_per_min: int | None = None
     weight: int = 1
     yields: bool = False
+    operator: bool = False
 
 
 class TenantStore(Protocol):
@@ -369,7 +371,7 @@ class SessionStore(Protocol):
         ...
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
-        """The gateway that has the session tells from where it is to be read: the ticket's places, in place of `before`.
+        """The gateway that has a session tells from where it is to be read: the ticket's places, in place of `before`.
 
         False: the places are others by now, and nothing is changed.
         """

@@ -129,3 +129,23 @@ async def test_a_second_signal_ends_it_at_once(first: signal.Signals, second: si
             server.process.send_signal(second)
             assert await exit_code(server) == -second
         check_log(log)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+async def test_an_operator_on_this_machine_drains_as_a_signal_does(tmp_path: Path, workers: int) -> None:
+    settings = (f"worker.processes={workers}", "gateway.drain_timeout_s=5")
+    with logged_server(tmp_path, *settings) as (server, _):
+        async with (
+            httpx.AsyncClient(base_url=server.address.http, timeout=None) as http,
+            connect(server.address.websocket, compression=None) as socket,
+        ):
+            await told(socket, "connected")
+            answer = await http.post("/admin/drain")
+            assert (answer.status_code, answer.json()["sessions"]) == (202, 1)
+            await told(socket, "go_away")
+            assert (await http.get("/readyz")).status_code == 503
+            assert (await http.post("/admin/drain")).status_code == 202
+            await socket.send(SPEECH[:32_000])
+            await socket.send(END)
+            assert (await ending(socket))[0] == 1000
+        assert await exit_code(server) == 0

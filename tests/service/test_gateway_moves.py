@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from msgspec import structs
 
@@ -126,3 +127,17 @@ async def test_a_tenant_at_its_quota_moves_all_its_sessions_and_what_keeps_newco
     gateways[0].kill()
     assert await talking == undisturbed
     assert len(resumed_at) >= len(SPEECH)
+
+
+async def test_a_gateway_that_an_operator_drains_leaves_its_sessions_to_another_and_ends_well(running: Cluster) -> None:
+    gateways = [running.gateway(), running.gateway()]
+    undisturbed = await alone(gateways[1])
+    resumed_at: list[float] = []
+    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
+    await asyncio.sleep(1.0)
+    async with httpx.AsyncClient(timeout=None) as http:
+        answer = await http.post(f"{gateways[0].url}/admin/drain")
+    assert (answer.status_code, answer.json()["movable"]) == (202, len(SPEECH))
+    assert await asyncio.to_thread(gateways[0].process.wait) == 0
+    assert await talking == undisturbed
+    assert resumed_at

@@ -191,3 +191,21 @@ async def test_a_tenant_begins_so_many_sessions_a_minute_at_all_gateways_togethe
         assert late.errors() == ["quota_exceeded"]
         await clients[0].come_to(elsewhere)
         assert [await ends_well(client) for client in clients] == [True, True, True]
+
+
+async def test_a_session_of_a_gateway_that_drains_is_let_go_at_its_next_endpoint_not_before(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    async with gateway_here(running) as first:
+        client = Client()
+        client.open(first)
+        await client.say(noise_speech(70, bursts=1)[:48_000])
+        first.hub.draining = True
+        first.hub.go_away(30)
+        await client.say(noise_speech(70, bursts=1)[48_000:] + bytes(64_000))
+        while not client.closed.is_set():
+            await client.say(bytes(6400))
+        assert isinstance(client.error, LeaseLost)
+        assert client.finals()
+    await client.come_to(elsewhere)
+    assert await client.ends_well()

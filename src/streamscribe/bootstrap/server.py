@@ -21,6 +21,7 @@ from streamscribe.gateway.drain import done_before, drain, stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
+from streamscribe.gateway.rest.admin import admin_routes
 from streamscribe.gateway.rest.cache import cache_routes
 from streamscribe.gateway.tenant_watch import watch_tenants
 from streamscribe.settings import GatewaySettings, Settings
@@ -52,8 +53,8 @@ async def serve(
     reread: Callable[[], Settings],
     role: Role = Role.SERVER,
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then drains. `announce` is called once, when the models are warm, unless the stop
-    comes before.
+    """Serves until SIGTERM, SIGINT or `POST /admin/drain`, then drains. `announce` is called once, when the models are
+    warm, unless the stop comes before.
 
     At SIGHUP the models are brought to the settings that `reread` gives; all others hold until a restart.
 
@@ -67,6 +68,7 @@ async def serve(
         async with stop_signals() as stop, _parts(settings, role) as parts:
             readiness = Readiness(parts.hub, parts.waiting_for)
             rest = [] if parts.desk is None else cache_routes(parts.desk, many_tenants=store is not None)
+            rest += admin_routes(parts.hub, gateway, stop.set)
             rest += routes(parts.hub, parts.decoders, limits=limits, model=recognizer_id(settings.model))
             main = create_app(
                 parts.hub,

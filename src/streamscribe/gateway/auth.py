@@ -1,6 +1,7 @@
 """Who asks: keys to tenants, deny by default, and no use of an open server by a foreign web page."""
 
 import ipaddress
+from dataclasses import replace
 from typing import Protocol
 from urllib.parse import parse_qsl, urlsplit
 
@@ -44,11 +45,15 @@ def check_exposure(settings: Settings) -> None:
 
 
 class Authenticator:
-    """Tells the tenant of a request. Without a store all are the tenant `default`, and web pages must be our own."""
+    """Tells the tenant of a request. Without a store all are the tenant `default`, and web pages must be our own.
+
+    Operator is then who asks from this machine, with no proxy between.
+    """
 
     def __init__(self, store: TenantStore | None, gateway: GatewaySettings, *, max_sessions: int) -> None:
         self._store = store
         self._default = Tenant(DEFAULT_TENANT, max_sessions)
+        self._operator = replace(self._default, operator=True)
         self._loopback_only = not gateway.no_auth and is_loopback(gateway.host)
 
     def request(self, scope: Scope) -> Tenant:
@@ -59,7 +64,7 @@ class Authenticator:
         """
         if self._store is None:
             self._check_origin(scope)
-            return self._default
+            return self._operator if _is_local(scope) else self._default
         key = _key(scope)
         tenant = self._store.authenticate(key) if key else None
         if tenant is None:
@@ -128,10 +133,14 @@ def _is_public(scope: Scope) -> bool:
         return False
     path = scope["path"]
     if path == METRICS_PATH:
-        client = scope.get("client")
-        proxied = _header(scope, b"x-forwarded-for") or _header(scope, b"forwarded")
-        return client is not None and is_loopback(client[0]) and not proxied
+        return _is_local(scope)
     return path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
+
+
+def _is_local(scope: Scope) -> bool:
+    client = scope.get("client")
+    proxied = _header(scope, b"x-forwarded-for") or _header(scope, b"forwarded")
+    return client is not None and is_loopback(client[0]) and not proxied
 
 
 def _key(scope: Scope) -> str:

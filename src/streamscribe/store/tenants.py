@@ -71,7 +71,8 @@ class RuleEntry(BaseModel):
 
 
 class TenantEntry(BaseModel):
-    """A tenant's quotas, share, keys, hot words, rules, redaction, and whether caches may keep anything of it."""
+    """A tenant's quotas, share, keys, hot words, rules, redaction, whether caches may keep anything of it, and whether
+    it operates the service."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,6 +85,7 @@ class TenantEntry(BaseModel):
     redact: tuple[Phrase, ...] = Field(default=(), max_length=MAX_RULE_PHRASES)
     redact_digits: bool = False
     zero_retention: bool = False
+    operator: bool = False
     keys: tuple[KeyEntry, ...] = ()
 
     @model_validator(mode="after")
@@ -199,6 +201,7 @@ class FileTenantStore:
                 max_new_sessions_per_min=entry.max_new_sessions_per_min,
                 weight=entry.weight,
                 yields=any_priority and not entry.priority,
+                operator=entry.operator,
             )
             for key in entry.keys:
                 if key.id in keys:
