@@ -137,6 +137,8 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
     with cluster_up(tmp_path, "--workers=1", "--finalizers=1") as up:
         url, gateways = up.ready["url"], [role["url"] for role in up.roles("gateway")]
         assert len(up.roles("finalizer")) == 1
+        for pid in (up.process.pid, up.roles("finalizer")[0]["pid"]):
+            os.kill(pid, signal.SIGHUP)  # which ends nobody
         assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
         async with httpx.AsyncClient(timeout=None) as http:
             assert (await http.delete(f"{url}/v1/cache")).json()["workers"] == 2  # finalizers keep things too

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 
+_log = get_logger(__name__)
+
+
 class Stopped(Exception):
     """The recogniser can hear nothing any more: others must take over what is asked."""
 
@@ -97,19 +100,24 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
             door = await stack.enter_async_context(metrics_door(settings))
             attempts = open_attempts(settings.store)
             stack.push_async_callback(attempts.close)
-            finalizer = KafkaFinalizer(settings.kafka, attempts)
+            one_tenant = settings.gateway.tenants_file is None
+            caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=one_tenant)
+            stack.push_async_callback(asyncio.to_thread, caches.levels.close)
+            finalizer = KafkaFinalizer(settings.kafka, attempts, caches.purges)
             await finalizer.start()
             stack.push_async_callback(finalizer.close)
             ClusterMetrics(metrics.registry, _figures(finalizer))
             health = Health({"bus": finalizer.check})
-            recognition, caches = await asyncio.to_thread(_loaded, settings, metrics)
-            stack.push_async_callback(asyncio.to_thread, caches.levels.close)
+            recognition = await asyncio.to_thread(_loaded, settings, metrics, caches)
             stack.push_async_callback(asyncio.to_thread, close_version, recognition)
             hearing, readiness = Hearing(recognition), _Readiness(recognition, health)
             app = create_health_app(metrics, readiness, door)
             listener = await stack.enter_async_context(
                 Listener([Binding(app, sockets[0])], settings.gateway, settings.limits)
             )
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGHUP, _log.warning, "a finalizer takes another model by a restart only")
+            stack.callback(loop.remove_signal_handler, signal.SIGHUP)
             async with asyncio.TaskGroup() as tasks:
                 works = (health.watch(), hearing.watch(), sweep(caches.levels), probe_event_loop(metrics.loop_lagged))
                 running = [tasks.create_task(work) for work in (*works, _at_hangup(), _fail_with(finalizer))]
@@ -127,10 +135,9 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
                     task.cancel()
 
 
-def _loaded(settings: Settings, metrics: Metrics) -> tuple[Recognition, Caches]:
-    caches = open_caches(settings.cache, one_tenant=settings.gateway.tenants_file is None)
+def _loaded(settings: Settings, metrics: Metrics, caches: Caches) -> Recognition:
     loader = ModelLoader(metrics.step_done, caches=caches, registry=metrics.registry, on_ejected=metrics.model_ejected)
-    return loader.recognition(settings.model), caches
+    return loader.recognition(settings.model)
 
 
 def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
