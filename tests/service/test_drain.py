@@ -147,5 +147,5 @@ async def test_an_operator_on_this_machine_drains_as_a_signal_does(tmp_path: Pat
             assert (await http.post("/admin/drain")).status_code == 202
             await socket.send(SPEECH[:32_000])
             await socket.send(END)
-            assert (await ending(socket))[0] == 1000
+            assert (await ending(socket))[1] == 1000
         assert await exit_code(server) == 0
