@@ -1,6 +1,7 @@
 """The parts of finals over Kafka, without a broker: what is counted, remembered, tried alone, and carried."""
 
 import asyncio
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -11,13 +12,14 @@ from hypothesis.extra import numpy as arrays
 
 from streamscribe.bus.kafka.finals.codec import heard_of, hypothesis_of, question, read_question
 from streamscribe.bus.kafka.finals.isolation import Isolation
-from streamscribe.bus.kafka.finals.known import MAX_KNOWN, Answer, Known
+from streamscribe.bus.kafka.finals.known import KEEP_S, MAX_KNOWN, Answer, Known
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.finals.trying import ENDINGS_TOGETHER, Trying
+from streamscribe.cache.purges import Purges
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import BadRequest, ModelUnavailable, Quarantined
 from streamscribe.core.fair_share import Share
-from streamscribe.core.ids import SessionId, TraceId
+from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword
 from streamscribe.core.tokens import HypothesisWord
 from streamscribe.models.ports import Hypothesis, Origin, Samples, SegmentRequest
@@ -128,7 +130,7 @@ class Hearer:
 
 
 async def test_equal_requests_are_heard_once_at_one_time_and_afterwards() -> None:
-    known, hear = Known(), Hearer()
+    known, hear = Known(Purges()), Hearer()
     hear.gate.clear()
     together = [asyncio.ensure_future(known.answer(request_of(1), hear)) for _ in range(3)]
     await asyncio.sleep(0)
@@ -141,7 +143,7 @@ async def test_equal_requests_are_heard_once_at_one_time_and_afterwards() -> Non
 
 
 async def test_neither_errors_are_remembered_nor_what_may_not_be_stored() -> None:
-    known, hear = Known(), Hearer()
+    known, hear = Known(Purges()), Hearer()
     hear.answers = [ModelUnavailable("once")]
     assert isinstance(await known.answer(request_of(1), hear), ModelUnavailable)
     assert await known.answer(request_of(1), hear) == FinalHeard("heard 2")
@@ -150,7 +152,7 @@ async def test_neither_errors_are_remembered_nor_what_may_not_be_stored() -> Non
 
 
 async def test_whoever_waits_for_one_that_is_given_up_hears_itself() -> None:
-    known, hear = Known(), Hearer()
+    known, hear = Known(Purges()), Hearer()
     hear.gate.clear()
     first, second = (asyncio.ensure_future(known.answer(request_of(1), hear)) for _ in range(2))
     await asyncio.sleep(0)
@@ -162,13 +164,47 @@ async def test_whoever_waits_for_one_that_is_given_up_hears_itself() -> None:
 
 
 async def test_the_oldest_answers_are_forgotten() -> None:
-    known, hear = Known(), Hearer()
+    known, hear = Known(Purges()), Hearer()
     for segment_id in range(MAX_KNOWN + 1):
         await known.answer(request_of(segment_id), hear)
     await known.answer(request_of(MAX_KNOWN), hear)
     assert hear.calls == MAX_KNOWN + 1
     await known.answer(request_of(0), hear)
     assert hear.calls == MAX_KNOWN + 2
+
+
+async def test_what_is_purged_is_forgotten_and_so_is_what_was_heard_meanwhile() -> None:
+    purges = Purges()
+    known, hear = Known(purges), Hearer()
+    of_acme = dataclasses.replace(request_of(1), tenant_id=TenantId("acme"))
+    await known.answer(of_acme, hear)
+    await known.answer(request_of(2), hear)
+    hear.gate.clear()
+    later = dataclasses.replace(of_acme, segment_id=3)
+    heard_now = asyncio.ensure_future(known.answer(later, hear))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(purges.purge, TenantId("acme"))
+    hear.gate.set()
+    await heard_now
+    known.sweep()
+    assert [key[1] for key in known._kept] == [2]
+    assert await known.answer(of_acme, hear) == FinalHeard("heard 4")
+    assert await known.answer(request_of(2), hear) == FinalHeard("heard 2")
+
+
+async def test_answers_are_kept_for_a_minute() -> None:
+    now = [0.0]
+    known, hear = Known(Purges(), lambda: now[0]), Hearer()
+    await known.answer(request_of(1), hear)
+    now[0] = KEEP_S - 0.1
+    await known.answer(request_of(1), hear)
+    assert hear.calls == 1
+    now[0] = KEEP_S
+    await known.answer(request_of(1), hear)
+    assert hear.calls == 2
+    now[0] = 2 * KEEP_S
+    known.sweep()
+    assert not known._kept
 
 
 # what is tried alone

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from streamscribe.bootstrap.cluster.finalizer import Hearing
 from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
 from streamscribe.bus.kafka.finals.asking import Finalizers, Patience
+from streamscribe.cache.purges import Purges
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.ids import SessionId
 from streamscribe.models.fake.recognizer import FakeRecognizer
@@ -53,7 +54,7 @@ class FinalsRig:
 
     async def start(self, engine: Engine, policy: BatchPolicy = POLICY) -> KafkaFinalizer:
         """Returns when it is a member of the group with a partition."""
-        finalizer, heard = KafkaFinalizer(self.kafka, self.attempts), recognition(engine, policy)
+        finalizer, heard = KafkaFinalizer(self.kafka, self.attempts, Purges()), recognition(engine, policy)
         await finalizer.start()
         await asyncio.to_thread(start_and_wait, heard)
         finalizer.attach(Hearing(heard))

@@ -13,7 +13,7 @@ from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.ends import Ends
 from streamscribe.bus.kafka.envelope import final_headers, read_key
 from streamscribe.bus.kafka.finals.codec import heard_of, read_question
-from streamscribe.bus.kafka.finals.known import Answer, Known
+from streamscribe.bus.kafka.finals.known import Answer, Known, Purges
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.finals.trying import Attempts, Trying
 from streamscribe.bus.kafka.membership import Membership
@@ -53,12 +53,12 @@ class KafkaFinalizer:
     cannot be read, named in the dead-letter topic. Not thread-safe.
     """
 
-    def __init__(self, kafka: KafkaSettings, attempts: Attempts) -> None:
+    def __init__(self, kafka: KafkaSettings, attempts: Attempts, purges: Purges) -> None:
         """Call `start` before anything else."""
         self._kafka = kafka
         self._topics = Topics.of(kafka)
         self._trying = Trying(attempts)
-        self._known = Known()
+        self._known = Known(purges)
         self._recognise: Recognise | None = None
         self._ledgers: dict[int, Ledger] = {}
         self._tasks: dict[asyncio.Task[None], Ledger | None] = {}
@@ -275,6 +275,7 @@ class KafkaFinalizer:
     async def _look(self) -> None:
         ends = Ends(self._kafka, self._topics.finalize)
         while True:
+            self._known.sweep()
             with suppress(BusUnavailable):  # what was known then is as good as anything
                 self._ends = await asyncio.to_thread(ends.of, self.partitions)
             await asyncio.sleep(LOOK_INTERVAL_S)

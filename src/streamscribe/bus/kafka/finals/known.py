@@ -3,27 +3,52 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import NamedTuple, Protocol
 
 from streamscribe.core.errors import StreamScribeError
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.wire.final_requests import FinalHeard, FinalRequest
 
 MAX_KNOWN = 1024
 """Answers that are kept, the newest."""
+KEEP_S = 60.0
+"""How long they are kept: whoever takes a session over asks again within seconds."""
 
 Answer = FinalHeard | StreamScribeError
 _Key = tuple[SessionId, int, str]
+
+
+class Purges(Protocol):
+    """Who knows what was purged (`cache.purges.Purges`)."""
+
+    def begin(self) -> int:
+        """When work begins."""
+        ...
+
+    def keep(self, tenant: TenantId | None, began: int, put: Callable[[], object]) -> bool:
+        """Whether `put`, which is called then, did; not where the tenant's things were purged since the work began."""
+        ...
+
+
+class _Kept(NamedTuple):
+    heard: FinalHeard
+    tenant: TenantId | None
+    began: int
+    until_s: float
 
 
 class Known:
     """Equal requests for a segment, by equal fingerprints, are heard once.
 
     Who comes while one is heard waits for its answer; who comes later gets what is kept of the newest, unless nothing
-    of the session may be. Errors are not kept.
+    of the session may be, or it was purged. Errors are not kept.
     """
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[_Key, FinalHeard] = OrderedDict()
+    def __init__(self, purges: Purges, clock: Callable[[], float] = monotonic) -> None:
+        self._purges = purges
+        self._clock = clock
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
         self._heard_now: dict[_Key, asyncio.Future[Answer]] = {}
         self.repeated = 0
         """Requests that were not heard again."""
@@ -32,9 +57,10 @@ class Known:
         """The answer, by `hear` where there is none. Raises what that raises; whoever waits meanwhile hears itself."""
         key = (asked.session_id, asked.segment_id, asked.fingerprint)
         while True:
-            if (kept := self._kept.get(key)) is not None:
+            kept = self._kept.get(key)
+            if kept is not None and kept.until_s > self._clock() and self._fresh(kept):
                 self.repeated += 1
-                return kept
+                return kept.heard
             if (heard_now := self._heard_now.get(key)) is None:
                 return await self._lead(key, asked, hear)
             await asyncio.wait([heard_now])
@@ -42,8 +68,20 @@ class Known:
                 self.repeated += 1
                 return heard_now.result()
 
+    def sweep(self) -> None:
+        """Lets go of what is old, and of what was purged."""
+        now_s = self._clock()
+        while self._kept and next(iter(self._kept.values())).until_s <= now_s:
+            self._kept.popitem(last=False)
+        for key in [key for key, kept in self._kept.items() if not self._fresh(kept)]:
+            del self._kept[key]
+
+    def _fresh(self, kept: _Kept) -> bool:
+        return self._purges.keep(kept.tenant, kept.began, lambda: True)
+
     async def _lead(self, key: _Key, asked: FinalRequest, hear: Callable[[], Awaitable[Answer]]) -> Answer:
         told = self._heard_now[key] = asyncio.get_running_loop().create_future()
+        began = self._purges.begin()
         try:
             answer = await hear()
             told.set_result(answer)
@@ -51,7 +89,7 @@ class Known:
             del self._heard_now[key]
             told.cancel()
         if asked.store and not isinstance(answer, StreamScribeError):
-            self._kept[key] = answer
+            self._kept[key] = _Kept(answer, asked.tenant_id, began, self._clock() + KEEP_S)
             if len(self._kept) > MAX_KNOWN:
                 self._kept.popitem(last=False)
         return answer
