@@ -27,15 +27,18 @@ FAULTY, TOO_LONG = 666.0, 667.0
 
 
 class Engine:
-    """Says what it was asked, word for word and bit for bit; waits for its `gate` in each step."""
+    """Says what it was asked, word for word and bit for bit; waits for its `gate` in each step, or only in those that
+    have the `deadly` samples."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadly: Samples | None = None) -> None:
+        self.deadly = deadly
         self.gate = threading.Event()
         self.gate.set()
         self.heard: list[SegmentRequest] = []
 
     def recognize(self, batch: Sequence[SegmentRequest]) -> list[Hypothesis]:
-        assert self.gate.wait(30)
+        if self.deadly is None or any(np.array_equal(request.samples, self.deadly) for request in batch):
+            assert self.gate.wait(30)
         for request in batch:
             if request.samples[0] == FAULTY:
                 raise ValueError("a defect")
