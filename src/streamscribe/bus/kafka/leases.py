@@ -98,11 +98,13 @@ class Leases:
 
     async def note(self, session: Owned, place: int | None) -> bool:
         """Notes where the session is, or that it got on; False where another has it."""
+        pause_s = FIRST_PAUSE_S
         while session.lease is not None and not session.over:
             try:
                 await self._store.note(session.lease, place)
             except StoreUnavailable:
-                await asyncio.sleep(LONGEST_PAUSE_S / 2)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             except LeaseLost:
                 if not await self._claimed_again(session):
                     return False

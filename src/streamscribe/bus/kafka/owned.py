@@ -26,6 +26,7 @@ class Owned:
 
     `waiting` has what comes until it is live, bounded by what its partition may leave unsettled; `trying` what has not
     been handed over yet of one that is tried (`trial`). A session that is `ended` is over for everybody, not only here.
+    Its records before `read_to` are those that former owners could have read, once that is known.
     `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
     a lease to say so.
     """
@@ -48,7 +49,7 @@ class Owned:
     live: bool = False
     over: bool = False
     ended: bool = False
-    caught_up: bool = False
+    read_to: int | None = None
     heard_at: float = 0.0
     next_index: int = 0
     come_bytes: int = 0
@@ -64,6 +65,11 @@ class Owned:
     def trace_id(self) -> TraceId:
         """Of the session, as far as it is known."""
         return self.opened.trace_id if self.opened is not None else _NO_TRACE
+
+    @property
+    def got_on(self) -> bool:
+        """Whether all is processed that could have ended its former owners."""
+        return self.live and self.read_to is not None and self.next_index - self.unsettled_records >= self.read_to
 
     def hears(self, reply_to: int, generation: int) -> None:
         """The gateway of `generation` reads that partition of results: it is told, if it is the newest."""

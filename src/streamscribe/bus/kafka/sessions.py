@@ -59,7 +59,7 @@ class Sessions:
         self.leases = leases
         self._topics = topics
         self._steer, self._fail = steer, fail
-        self._trials = Trials(leases, self._hand_over, self.lose, self._read_through)
+        self._trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
             self.all,
@@ -133,11 +133,8 @@ class Sessions:
         if owner == self.leases.owner:
             partition.read_through = True
             for session in partition.sessions.values():
-                self._look(session)
-
-    def _read_through(self, session: Owned) -> bool:
-        partition = self.partitions.get(session.partition)
-        return partition is not None and partition.read_through
+                session.read_to = session.next_index
+            self._trials.changed()
 
     def _hand_over(self, record: Record) -> None:
         if self.handler is not None and not self.closed:
@@ -194,6 +191,8 @@ class Sessions:
         session.waiting.clear()
         session.opened, session.live = opened, True
         session.next_index = max(session.next_index, begin)
+        if partition.read_through and session.read_to is None:
+            session.read_to = session.next_index
         self.teller.tell_settled(session)
         self.upkeep.save(session)
         if alone:
@@ -209,15 +208,9 @@ class Sessions:
         """It has processed a record; the gateway is told soon."""
         session = self.all.get(session_id)
         if session is not None and self.partitions[session.partition].settle(session, size_bytes):
-            self._look(session)
+            self._trials.changed()
             self._steer(self.partitions[session.partition])
             self.teller.tell_settled(session)
-
-    def _look(self, session: Owned) -> None:
-        """Whether it has heard all that could have ended its former owners."""
-        if self._read_through(session) and session.live and not session.unsettled_records:
-            session.caught_up = True
-        self._trials.changed()
 
     def emit(self, event: Emitted) -> None:
         """It tells something of a session; raises BusUnavailable where not even a final can be kept."""

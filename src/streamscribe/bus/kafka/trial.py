@@ -20,16 +20,11 @@ class Trials:
         leases: Leases,
         hand_over: Callable[[Record], None],
         lose: Callable[[Owned], None],
-        all_came: Callable[[Owned], bool],
     ) -> None:
-        """`hand_over` gives a record to the worker; `lose` is told of a session that another worker has.
-
-        `all_came` says whether all has come of a session that its former owners could have.
-        """
+        """`hand_over` gives a record to the worker; `lose` is told of a session that another worker has."""
         self._leases = leases
         self._hand_over = hand_over
         self._lose = lose
-        self._all_came = all_came
         self._turn = asyncio.Lock()
         self._changed = asyncio.Event()
 
@@ -40,27 +35,20 @@ class Trials:
     async def run(self, session: Owned) -> None:
         """Returns when the session is cleared, or is not here any more."""
         async with self._turn:
-            while session.trying or self._waits(session):
-                if session.trying and not self._waits(session):
+            while session.trying is not None and session.live and not session.got_on:
+                if session.trying and session.unsettled_records == len(session.trying):
                     if not await self._noted(session, session.trying[0].index):
                         return
                     self._hand_over(session.trying.popleft())
                 else:
                     self._changed.clear()
                     await self._changed.wait()
-            if session.trying is None or not await self._noted(session, None):
+            if not session.live or not await self._noted(session, None):
                 return
         rest, session.trying = session.trying or (), None
         for record in rest:
             if session.live:
                 self._hand_over(record)
-
-    def _waits(self, session: Owned) -> bool:
-        """For the worker to process what it has, or for more to come."""
-        if session.trying is None:
-            return False
-        processed = session.unsettled_records == len(session.trying)
-        return not processed or not (session.trying or self._all_came(session))
 
     async def _noted(self, session: Owned, place: int | None) -> bool:
         """False where there is nothing to try any more."""

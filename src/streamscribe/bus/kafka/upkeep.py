@@ -68,7 +68,7 @@ class Upkeep:
         for session in held:
             if session.live and not session.opened_saved:
                 self.save(session)
-            got_on = session.caught_up and session.lease is not None and session.lease.ends.count
+            got_on = session.got_on and session.lease is not None and session.lease.ends.count
             if got_on and not await self._leases.note(session, None):
                 self._lose(session)
         self._store_there_since = there_since = self._store_there_since or now
