@@ -23,7 +23,7 @@ BLOCK = 10
 
 FOUND = {
     109: "a member that answered no rebalance kept its sessions' leases, and nobody else could go on with them",
-    155: "a suspect was tried until it had caught up with its client, while a store that answered at times slowed it down",
+    155: "a suspect was tried until it had caught up with its client, which it never did behind a slow store",
     243: "records were passed over that came before their partition was known to be ours",
     705: "a worker's books were looked at while a session that it had let go was still unwinding",
     1994: "an error that closed nothing was taken for why the connection broke later, and nothing was resumed",
