@@ -23,7 +23,7 @@ Told = list[tuple[int, int, str, int, int]]
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    more = {"kafka.result_partitions": "8", "store.timeout_s": "2"}
+    more = {"kafka.result_partitions": "12", "store.timeout_s": "2"}
     with cluster(tmp_path_factory.mktemp("cluster"), **more) as made:
         made.worker()
         yield made
