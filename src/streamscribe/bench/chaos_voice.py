@@ -11,8 +11,10 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, Latencies, LoadSession, connect
+from streamscribe.bench.recordings import recordings
 from streamscribe.core.audio import SAMPLE_RATE
 
 START = b'{"type":"start","framing":"sequenced"}'
@@ -51,7 +53,7 @@ _refusal = msgspec.json.Decoder(_Refusal)
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Noise in bursts, which the fake models hear as words: other words for each seed. `bursts` are seconds."""
+    """What a session says: noise in bursts, which the fake models hear as words, or speech. `bursts` are seconds."""
 
     chunks: tuple[bytes, ...]
     bursts: tuple[tuple[float, float], ...]
@@ -67,9 +69,27 @@ class Script:
             wave[begin : begin + length] = generator.integers(-16_000, 16_000, length)
             bursts.append((at, at + burst_s))
             at += burst_s + pause_s
-        data = wave.astype("<i2").tobytes()
-        whole = len(data) // CHUNK_BYTES
-        return cls(tuple(data[n * CHUNK_BYTES : (n + 1) * CHUNK_BYTES] for n in range(whole)), tuple(bursts))
+        return cls(_chunks(wave), tuple(bursts))
+
+    @classmethod
+    def spoken(cls, seed: int, seconds: float) -> "Script":
+        """Recordings that the small models understand, one after the other: of each seed in another order."""
+        said = recordings()
+        wave = np.zeros(int(seconds * SAMPLE_RATE), np.int16)
+        at, bursts = SAMPLE_RATE // 2, []
+        for index in np.random.default_rng(seed).permutation(len(said)):
+            samples = said[index].samples
+            if at + len(samples) + int(BURST_S * SAMPLE_RATE) > len(wave):
+                break
+            wave[at : at + len(samples)] = samples
+            bursts.append((at / SAMPLE_RATE, (at + said[index].speech_end) / SAMPLE_RATE))
+            at += len(samples) + int(PAUSE_S * SAMPLE_RATE)
+        return cls(_chunks(wave), tuple(bursts))
+
+
+def _chunks(wave: npt.NDArray[np.int16]) -> tuple[bytes, ...]:
+    data = wave.astype("<i2").tobytes()
+    return tuple(data[n * CHUNK_BYTES : (n + 1) * CHUNK_BYTES] for n in range(len(data) // CHUNK_BYTES))
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from functools import partial
 
 import uvloop
 
+from streamscribe.bench.chaos_voice import Script
 from streamscribe.bench.cluster_faults import WORKERS, frozen, killed, replaced
 from streamscribe.bench.cluster_load import overloaded, scaled
 from streamscribe.bench.cluster_proxy import besieged
@@ -34,6 +35,7 @@ def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: fl
 def _on_one_machine(sessions: int, rolled: int, seconds: float) -> dict[ClusterPart, Measurement]:
     return {
         ClusterPart.KILL: partial(killed, sessions, seconds),
+        ClusterPart.KILL_TINY: partial(killed, sessions, seconds, Script.spoken, "--profile=tiny"),
         ClusterPart.ROLL: partial(replaced, rolled, seconds),
         ClusterPart.FREEZE: partial(frozen, sessions, seconds),
         ClusterPart.OVERLOAD: partial(overloaded, seconds),

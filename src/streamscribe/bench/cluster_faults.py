@@ -25,9 +25,11 @@ REPLACED_STREAMS = 100
 SPARE_FILES = 200
 
 Harm = Callable[[RunningServer], Coroutine[None, None, None]]
+Say = Callable[[int, float], Script]
+"""The script of a seed, so many seconds long."""
 
 
-async def killed(sessions: int, seconds: float) -> dict[str, float]:
+async def killed(sessions: int, seconds: float, say: Say = Script.of, *more: str) -> dict[str, float]:
     """A random worker is killed every five seconds."""
     kills: list[tuple[float, float]] = []  # when, and how many sessions it had
 
@@ -42,7 +44,7 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
             await asyncio.sleep(KILL_EVERY_S / 2)
             kills.append((killed_at, await counted(server, "streamscribe_taken_over_sessions_total") - before))
 
-    figures, voices = await _under(kill, sessions, seconds)
+    figures, voices = await _under(kill, sessions, seconds, *more, say=say)
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),
@@ -93,24 +95,30 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
     return figures | {"freezes": freezes, "fenced_events": fenced}
 
 
-async def _under(harm: Harm, sessions: int, seconds: float, *more: str) -> tuple[dict[str, float], list[Voice]]:
+async def _under(
+    harm: Harm, sessions: int, seconds: float, *more: str, say: Say = Script.of
+) -> tuple[dict[str, float], list[Voice]]:
     """A server whose workers are harmed under so many sessions."""
     places = (f"--set=limits.max_sessions={sessions}", f"--set=limits.max_tenant_sessions={sessions}")
     arguments = ("--profile=fake", f"--workers={WORKERS}", f"--set=model.fake_cost_ms={COST_MS}", *places, *OPEN_DOOR)
     allow_files(sessions + SPARE_FILES)
     with LocalServer([*arguments, *more]) as server:
         await until_ready(server, WORKERS)
-        figures, voices = await held_under(partial(harm, server), [server.address.websocket], sessions, seconds)
+        figures, voices = await held_under(partial(harm, server), [server.address.websocket], sessions, seconds, say)
         ends = await counted(server, "streamscribe_worker_ends_total")
         moved = await counted(server, "streamscribe_taken_over_sessions_total")
     return figures | {"worker_ends": ends, "taken_over_sessions": moved}, voices
 
 
 async def held_under(
-    harm: Callable[[], Coroutine[None, None, None]], urls: Sequence[str], sessions: int, seconds: float
+    harm: Callable[[], Coroutine[None, None, None]],
+    urls: Sequence[str],
+    sessions: int,
+    seconds: float,
+    say: Say = Script.of,
 ) -> tuple[dict[str, float], list[Voice]]:
     """Undisturbed sessions of each script, then all sessions while `harm` goes on, which is cancelled with the last."""
-    scripts = [Script.of(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
+    scripts = [say(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
     expected = await all_say(urls, scripts, len(scripts))
     opened = asyncio.Event()
     harming = asyncio.create_task(_after(opened, harm()))

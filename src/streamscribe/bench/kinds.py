@@ -28,13 +28,15 @@ class Part(StrEnum):
 
 
 class ClusterPart(StrEnum):
-    """What is done to processes under live streams. `kill`: a random worker is killed every five seconds. `roll`: each
+    """What is done to processes under live streams. `kill`: a random worker is killed every five seconds.
+    `kill_tiny`: the same with the small models and speech. `roll`: each
     process is replaced, one after the other. `freeze`: a worker is stopped for three times what counts as its death.
     `overload`: three times the sessions that workers can serve. `scale`: one, two and four of them. `proxy`: a hostile
     network before the server. `streams`: how many a gateway with one worker process keeps up with, beside one process
     for all. `redis`: it is frozen, then killed. `broker`: it is frozen."""
 
     KILL = "kill"
+    KILL_TINY = "kill_tiny"
     ROLL = "roll"
     FREEZE = "freeze"
     OVERLOAD = "overload"

@@ -62,7 +62,8 @@ def cluster(
 ) -> None:
     """Whether processes may be killed, replaced, frozen, cut off and overloaded: what is lost, and for how long.
 
-    Parts: kill, roll, freeze, overload, scale, proxy and streams; with `--kafka` kill, roll, freeze, redis and broker.
+    Parts: kill, kill_tiny, roll, freeze, overload, scale, proxy and streams; with `--kafka` kill, roll, freeze, redis
+    and broker.
 
     Examples:
 
