@@ -31,7 +31,7 @@ from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import Tenant
 from streamscribe.settings import load
 from tests.service.cluster_kit import SETTINGS, Cluster
-from tests.service.kit import cut
+from tests.service.kit import cut, noise_speech
 
 TENANT = Tenant(TenantId("acme"), max_sessions=100)
 _numbers = itertools.count()
@@ -93,6 +93,13 @@ class Client:
     async def acked(self) -> None:
         """Returns when all that was said is in the log."""
         while not any(isinstance(message, Ack) and message.sequence == self._next - 1 for message in self.heard):
+            self._news.clear()
+            await self._news.wait()
+
+    async def owned(self) -> None:
+        """Returns when a worker has the session: it tells what it heard."""
+        await self.say(noise_speech(9, bursts=1))
+        while not any(isinstance(message, ResultSent) for message in self.heard):
             self._news.clear()
             await self._news.wait()
 

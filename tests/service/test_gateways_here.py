@@ -108,6 +108,7 @@ async def test_a_session_without_a_ticket_is_told_that_it_ends_and_is_not_left_t
 async def test_a_session_is_resumed_where_it_still_is_while_redis_is_away(running: Cluster) -> None:
     async with gateway_here(running) as first:
         client = await spoken(first)
+        await client.owned()
         with frozen_redis(running.redis_url):
             await client.come_to(first)
             assert await ends_well(client)
