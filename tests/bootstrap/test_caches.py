@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamscribe.bootstrap import platform
 from streamscribe.bootstrap.caches import check_context, open_caches, open_kept, redis_trouble
+from streamscribe.bootstrap.platform import platform
 from streamscribe.cache.levels import Levels
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
 from tests.cache.kit import ACME

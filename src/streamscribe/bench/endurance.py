@@ -12,7 +12,7 @@ from statistics import median
 from streamscribe.bench.listening import TURNS, Listening, costs_s, resident_bytes
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.speech import with_pauses
-from streamscribe.bootstrap import platform
+from streamscribe.bootstrap.platform import platform
 from streamscribe.core.options import SessionOptions
 from streamscribe.observe.logs import configure
 from streamscribe.settings import Settings

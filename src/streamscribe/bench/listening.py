@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 
 from streamscribe.bench.load import CHUNK_BYTES
-from streamscribe.bootstrap import Platform
+from streamscribe.bootstrap.platform import Platform
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import TenantId
 from streamscribe.core.messages import Audio, End, Flush, FlushDone, ResultSent, ServerMessage

@@ -17,7 +17,7 @@ from streamscribe.audio.decode import DecodeLimits, decode
 from streamscribe.bench.listening import TURNS, Listening, costs_s, resident_bytes
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.text import error_rate
-from streamscribe.bootstrap import platform
+from streamscribe.bootstrap.platform import platform
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.script import join

@@ -17,7 +17,7 @@ from streamscribe.bench.listening import Listening
 from streamscribe.bench.report import Report, report
 from streamscribe.bench.speech import Pcm, as_samples, unbroken
 from streamscribe.bench.streaming_models import kept_or_passing, settings_of, thread_count
-from streamscribe.bootstrap import Platform, platform
+from streamscribe.bootstrap.platform import Platform, platform
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.options import MAX_SILENCE_MS, EndpointOptions, Mode, SessionOptions
 from streamscribe.models.fbank import Fbank

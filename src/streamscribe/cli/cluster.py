@@ -76,7 +76,7 @@ def gateway(
     settings = read()
     import uvloop
 
-    from streamscribe.bootstrap import Role, serve
+    from streamscribe.bootstrap.server import Role, serve
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)

@@ -28,7 +28,7 @@ from streamscribe.cli.options import (
 from streamscribe.cli.output import Exit, out
 
 if TYPE_CHECKING:
-    from streamscribe.bootstrap import Listening
+    from streamscribe.bootstrap.server import Listening
 
 
 def mount(app: typer.Typer) -> None:
@@ -85,11 +85,11 @@ def serve(
     require_models(settings)
     import uvloop
 
-    from streamscribe import bootstrap
+    from streamscribe.bootstrap.server import serve as run
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
-    uvloop.run(bootstrap.serve(settings, started_at=started_at, announce=tell_json if json else tell, reread=read))
+    uvloop.run(run(settings, started_at=started_at, announce=tell_json if json else tell, reread=read))
     leave()
 
 

@@ -27,7 +27,7 @@ from streamscribe.cli.transcripts import Format, TranscriptWriter
 
 if TYPE_CHECKING:
     from streamscribe.audio.decode import Decoding
-    from streamscribe.bootstrap import Platform
+    from streamscribe.bootstrap.platform import Platform
     from streamscribe.core.options import SessionOptions
     from streamscribe.core.results import Result
     from streamscribe.gateway.recognition import Finals
@@ -114,7 +114,7 @@ def _transcribe(
 async def _recognise_all(
     settings: "Settings", recordings: Sequence[Recording], options: "SessionOptions", writer: TranscriptWriter
 ) -> int:
-    from streamscribe.bootstrap import platform
+    from streamscribe.bootstrap.platform import platform
     from streamscribe.core.errors import BadRequest, StreamScribeError
     from streamscribe.observe.logs import configure
 
