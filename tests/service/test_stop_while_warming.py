@@ -1,4 +1,4 @@
-"""A server that is told to stop before its models are warm: it ends, and says neither that it is ready nor an error."""
+"""A server that gets a signal before its models are warm."""
 
 import asyncio
 import json
@@ -55,3 +55,16 @@ async def test_a_server_that_is_told_to_stop_while_it_warms_ends_without_having_
     assert warming.returncode == 0
     assert told == ""
     assert {json.loads(line)["level"] for line in log.splitlines()} == {"info"}
+
+
+async def test_a_server_that_is_to_read_its_settings_again_while_it_warms_does_so_when_it_is_ready(
+    warming: "subprocess.Popen[str]", port: int
+) -> None:
+    assert await answer(port, "/readyz") == 503
+    warming.send_signal(signal.SIGHUP)
+    while await answer(port, "/readyz") != 200:
+        await asyncio.sleep(0.1)
+    warming.send_signal(signal.SIGTERM)
+    _, log = await asyncio.to_thread(warming.communicate)
+    assert warming.returncode == 0
+    assert any("no model is to be replaced" in json.loads(line)["event"] for line in log.splitlines())

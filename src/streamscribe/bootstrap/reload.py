@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -121,6 +122,8 @@ class Reloading:
                 return {}
             self._settings = settings
             told = {role.name: await self._bring(role, settings) for role in self._roles}
+            if not any(told.values()):
+                _log.info("no model is to be replaced; all other settings hold until a restart")
             return {name: result for name, result in told.items() if result is not None}
 
     async def _bring(self, role: Role[Any], settings: ModelSettings) -> str | None:
@@ -221,22 +224,28 @@ class Reloads(Protocol):
         ...
 
 
-async def reload_at_hangup(reloading: Reloads, reread: Callable[[], Settings]) -> NoReturn:
-    """At each SIGHUP brings the models to the settings as they are then; ends by cancellation.
-
-    Signals that come meanwhile are one more. Settings that cannot be read change nothing, and the log says why.
-    """
+@contextmanager
+def hangups() -> Iterator[asyncio.Event]:
+    """An event that SIGHUP sets, instead of ending the process: one that comes while models load waits for them."""
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, asked.set)
     try:
-        while True:
-            await asked.wait()
-            asked.clear()
-            try:
-                settings = await asyncio.to_thread(reread)
-            except SettingsError as error:
-                _log.error("models are not replaced", detail=str(error))
-            else:
-                await reloading.to(settings.model)
+        yield asked
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+
+
+async def reload_at_hangup(asked: asyncio.Event, reloading: Reloads, reread: Callable[[], Settings]) -> NoReturn:
+    """Each time that `hangups` was `asked` brings the models to the settings as they are then; ends by cancellation.
+
+    Signals that come meanwhile are one more. Settings that cannot be read change nothing, and the log says why.
+    """
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            settings = await asyncio.to_thread(reread)
+        except SettingsError as error:
+            _log.error("models are not replaced", detail=str(error))
+        else:
+            await reloading.to(settings.model)

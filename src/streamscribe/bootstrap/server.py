@@ -12,7 +12,7 @@ from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.fleet.platform import fleet_platform
 from streamscribe.bootstrap.parts import Parts
 from streamscribe.bootstrap.platform import platform
-from streamscribe.bootstrap.reload import reload_at_hangup
+from streamscribe.bootstrap.reload import hangups, reload_at_hangup
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
@@ -64,7 +64,7 @@ async def serve(
     gateway, limits = settings.gateway, settings.limits
     store = open_tenants(settings)
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
-    with bound(*_addresses(gateway)) as sockets:
+    with hangups() as hung_up, bound(*_addresses(gateway)) as sockets:
         async with stop_signals() as stop, _parts(settings, role) as parts:
             readiness = Readiness(parts.hub, parts.waiting_for)
             rest = [] if parts.desk is None else cache_routes(parts.desk, many_tenants=store is not None)
@@ -87,7 +87,7 @@ async def serve(
             async with Listener(bindings, gateway, limits) as listener, asyncio.TaskGroup() as tasks:
                 watching = [tasks.create_task(watch_tenants(store))] if store else []
                 if parts.reloads is not None:
-                    watching.append(tasks.create_task(reload_at_hangup(parts.reloads, reread)))
+                    watching.append(tasks.create_task(reload_at_hangup(hung_up, parts.reloads, reread)))
                 if await done_before(stop, parts.wait_ready()):
                     settle_collector()
                     announce(_listening(gateway, listener.ports, monotonic() - started_at, parts.warmup_s))

@@ -1,7 +1,6 @@
 """A finalizer of a cluster: one recogniser, and the segments of whichever partitions the group gives it."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from streamscribe.bootstrap.cluster.worker import Working
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.reload import hangups
 from streamscribe.bootstrap.sessions import open_attempts
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import ModelUnavailable
@@ -94,7 +94,8 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
     ours = settings.finalizer
     share_heap()
     metrics = Metrics()
-    with bound(Address(ours.health_host, ours.health_port, "finalizer.health_port")) as sockets:
+    address = Address(ours.health_host, ours.health_port, "finalizer.health_port")
+    with hangups() as hung_up, bound(address) as sockets:
         async with AsyncExitStack() as stack:
             stop = await stack.enter_async_context(stop_signals())
             door = await stack.enter_async_context(metrics_door(settings))
@@ -115,12 +116,9 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
             listener = await stack.enter_async_context(
                 Listener([Binding(app, sockets[0])], settings.gateway, settings.limits)
             )
-            loop = asyncio.get_running_loop()
-            loop.add_signal_handler(signal.SIGHUP, _log.warning, "a finalizer takes another model by a restart only")
-            stack.callback(loop.remove_signal_handler, signal.SIGHUP)
             async with asyncio.TaskGroup() as tasks:
                 works = (health.watch(), hearing.watch(), sweep(caches.levels), probe_event_loop(metrics.loop_lagged))
-                running = [tasks.create_task(work) for work in (*works, _at_hangup(), _fail_with(finalizer))]
+                running = [tasks.create_task(work) for work in (*works, _tell_hangups(hung_up), _fail_with(finalizer))]
                 if await done_before(stop, asyncio.to_thread(start_and_wait, recognition)):
                     finalizer.attach(hearing)
                     url = f"http://{ours.health_host}:{listener.ports[0]}"
@@ -153,15 +151,12 @@ def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
     }
 
 
-async def _at_hangup() -> NoReturn:
-    """SIGHUP, by which others replace their models, shall not end a finalizer; ends by cancellation."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, lambda: _log.warning("a finalizer takes other models when it starts"))
-    try:
-        await loop.create_future()
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-    raise AssertionError("a future that nobody sets ends by cancellation only")
+async def _tell_hangups(hung_up: asyncio.Event) -> NoReturn:
+    """SIGHUP, by which others replace their models, is answered in the log; ends by cancellation."""
+    while True:
+        await hung_up.wait()
+        hung_up.clear()
+        _log.warning("a finalizer takes another model by a restart only")
 
 
 async def _fail_with(finalizer: "KafkaFinalizer") -> NoReturn:

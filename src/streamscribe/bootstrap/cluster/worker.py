@@ -12,7 +12,7 @@ from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.kafka import need_kafka
-from streamscribe.bootstrap.reload import reload_at_hangup
+from streamscribe.bootstrap.reload import hangups, reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
@@ -52,7 +52,8 @@ async def serve_worker(
 
     worker, gateway = settings.worker, settings.gateway
     metrics = Metrics()
-    with bound(Address(worker.health_host, worker.health_port, "worker.health_port")) as sockets:
+    address = Address(worker.health_host, worker.health_port, "worker.health_port")
+    with hangups() as hung_up, bound(address) as sockets:
         async with stop_signals() as stop, metrics_door(settings) as door:
             store = open_shared_sessions(settings.store)
             try:
@@ -79,10 +80,8 @@ async def serve_worker(
                         Listener([Binding(app, sockets[0])], gateway, settings.limits) as listener,
                         asyncio.TaskGroup() as tasks,
                     ):
-                        running = [
-                            tasks.create_task(work)
-                            for work in (health.watch(), _fail_with(bus), reload_at_hangup(side.reloading, reread))
-                        ]
+                        reloads = reload_at_hangup(hung_up, side.reloading, reread)
+                        running = [tasks.create_task(work) for work in (health.watch(), _fail_with(bus), reloads)]
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
                             look = partial(_look, load, bus, side)
