@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from streamscribe.bootstrap.caches import open_caches
 from streamscribe.cli.main import app
-from streamscribe.settings import load
+from streamscribe.settings import SettingsError, load
 from tests.cache.kit import ACME, OTHER, SAID
 
 ROWS = np.ones((10, 80), np.float32)
@@ -133,3 +133,12 @@ def test_a_key_that_cannot_be_one_is_told_before_a_server_is_asked(command: str,
     done = CliRunner().invoke(app, ["cache", command, "--url", "http://127.0.0.1:9"], env={"STREAMSCRIBE_KEY": key})
     assert done.exit_code == 2
     assert done.stderr.startswith("error: --key: ")
+
+
+@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "mistyped"
+    told = CliRunner().invoke(app, ["cache", command, f"--set=cache.feature_cache_dir={folder}"])
+    assert isinstance(told.exception, SettingsError)
+    assert str(told.exception) == f"setting cache.feature_cache_dir: there is no folder {folder}"
+    assert not folder.exists()

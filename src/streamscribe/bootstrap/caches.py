@@ -158,12 +158,18 @@ def open_kept(settings: CacheSettings) -> Levels:
     """What outlives servers, on disk and in Redis, for who looks after it; of no level where nothing does.
 
     Looking takes nothing away: no bound is held here. What a level kept before it was switched off is there too, as
-    long as its place is named. Raises SettingsError as `open_caches` does.
+    long as its place is named. Raises SettingsError as `open_caches` does, and for a folder that is not there.
     """
     settings = settings.model_copy(update={"transcripts": True, "tenant_share": 1.0} | dict.fromkeys(_ROOMS, _ANY_ROOM))
     if not settings.outlives_the_process:
         return Levels([])
     _check_folders(settings)
+    for name, folder in (
+        ("feature_cache_dir", settings.feature_cache_dir),
+        ("transcript_dir", settings.transcript_dir),
+    ):
+        if folder is not None and not folder.expanduser().is_dir():
+            raise SettingsError(f"setting cache.{name}: there is no folder {folder}")
     secret = cache_secret(settings)
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
