@@ -135,7 +135,7 @@ def test_a_key_that_cannot_be_one_is_told_before_a_server_is_asked(command: str,
     assert done.stderr.startswith("error: --key: ")
 
 
-@pytest.mark.parametrize("command", ["show", "verify", "purge"])
+@pytest.mark.parametrize("command", ["show", "verify"])
 def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path: Path, command: str) -> None:
     folder = tmp_path / "mistyped"
     told = CliRunner().invoke(app, ["cache", command, f"--set=cache.feature_cache_dir={folder}"])
