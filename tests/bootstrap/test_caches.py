@@ -205,6 +205,23 @@ def test_whoever_looks_finds_all_that_was_kept_and_takes_nothing_away(tmp_path: 
     assert [path.name for path in (tmp_path / "texts").iterdir()] == [".lock"]
 
 
+@pytest.mark.parametrize(
+    ("off", "level"),
+    [({"transcripts": False}, "features"), ({"max_feature_cache_size": 0}, "transcripts")],
+)
+def test_a_folder_that_no_server_has_made_because_its_level_is_off_hides_no_other_level(
+    tmp_path: Path, off: dict[str, Any], level: str
+) -> None:
+    places = {"feature_cache_dir": tmp_path / "features", "transcript_dir": tmp_path / "texts"}
+    settings = settings_of(tmp_path, **places | {"transcripts": True} | off)
+    open_caches(settings).levels.close()
+    there = sorted(tmp_path.iterdir())
+    kept = open_kept(settings)
+    assert [one.level for one in kept.facts()] == [level]
+    assert kept.purge(ACME) == {level: 0}
+    assert sorted(tmp_path.iterdir()) == there
+
+
 @pytest.mark.parametrize("name", ["feature_cache_dir", "transcript_dir"])
 def test_a_second_server_is_refused_a_folder_until_the_first_closes_it_and_who_looks_is_not(
     tmp_path: Path, name: str

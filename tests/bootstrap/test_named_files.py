@@ -96,6 +96,7 @@ def test_what_is_no_folder_is_told_at_once_with_its_setting(
     setting: str, make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     make(tmp_path / "named")
+    (tmp_path / "features").mkdir()
     with pytest.raises(SettingsError, match=rf"^setting {setting}") as told:
         FOLDERS[setting](named(setting, tmp_path / "named", tmp_path))
     assert "\n" not in str(told.value)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from math import inf
-from os.path import realpath
+from os.path import isdir, lexists, realpath
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -158,18 +158,14 @@ def open_kept(settings: CacheSettings) -> Levels:
     """What outlives servers, on disk and in Redis, for who looks after it; of no level where nothing does.
 
     Looking takes nothing away: no bound is held here. What a level kept before it was switched off is there too, as
-    long as its place is named. Raises SettingsError as `open_caches` does, and for a folder that is not there.
+    long as its place is named. Raises SettingsError as `open_caches` does, and for a folder that is not there though
+    its level is on: to look must not make it.
     """
+    _check_folders(settings)
+    settings = _without_folders_never_made(settings)
     settings = settings.model_copy(update={"transcripts": True, "tenant_share": 1.0} | dict.fromkeys(_ROOMS, _ANY_ROOM))
     if not settings.outlives_the_process:
         return Levels([])
-    _check_folders(settings)
-    for name, folder in (
-        ("feature_cache_dir", settings.feature_cache_dir),
-        ("transcript_dir", settings.transcript_dir),
-    ):
-        if folder is not None and not folder.expanduser().is_dir():
-            raise SettingsError(f"setting cache.{name}: there is no folder {folder}")
     secret = cache_secret(settings)
     keys, seal = CacheKeys(secret), Seal(secret)
     kept = (
@@ -207,6 +203,20 @@ def _check_folders(settings: CacheSettings) -> None:
     features, texts = settings.feature_cache_dir, settings.transcript_dir
     if features and texts and realpath(features.expanduser()) == realpath(texts.expanduser()):
         raise SettingsError(f"setting cache.transcript_dir: {texts} is cache.feature_cache_dir too; give it its own")
+
+
+def _without_folders_never_made(settings: CacheSettings) -> CacheSettings:
+    """Without those of levels that are off, which no server has made; raises SettingsError where the level is on."""
+    on = {"feature_cache_dir": int(settings.max_feature_cache_size) > 0, "transcript_dir": settings.transcripts}
+    never_made: dict[str, None] = {}
+    for name, is_on in on.items():
+        folder: Path | None = getattr(settings, name)
+        if folder is None or isdir(folder.expanduser()):
+            continue
+        if is_on or lexists(folder.expanduser()):
+            raise SettingsError(f"setting cache.{name}: there is no folder {folder}")
+        never_made[name] = None
+    return settings.model_copy(update=never_made)
 
 
 def _kept_features(settings: CacheSettings, tiers: Tiers) -> Kept | None:
