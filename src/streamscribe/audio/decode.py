@@ -66,7 +66,8 @@ class DecoderPool:
     async def take(self, job: Job) -> Child:
         """A child at work on `job`; give it back with `release`."""
         try:
-            await asyncio.wait_for(self._places.acquire(), self._wait_s)
+            async with asyncio.timeout(self._wait_s):
+                await self._places.acquire()
         except TimeoutError:
             raise Overloaded("too many files are being decoded", retry_after_s=self._wait_s) from None
         child = None

@@ -28,8 +28,12 @@ class RedisAttempts:
     ) -> None:
         """Raises ValueError for what is no Redis URL."""
         self._redis: Any = redis.asyncio.Redis.from_url(
-            url, max_connections=max_connections, socket_timeout=timeout_s, socket_connect_timeout=timeout_s
+            url,
+            max_connections=max_connections,
+            socket_timeout=None,  # its own would lose cancellations, see redis_sessions
+            socket_connect_timeout=timeout_s,
         )
+        self._timeout_s = timeout_s
         self._connections = asyncio.Semaphore(max_connections)
         self._clock = clock
         self._away_until = 0.0
@@ -59,8 +63,9 @@ class RedisAttempts:
             if self._clock() < self._away_until:
                 return []
             try:
-                answers: list[Any] = await asked.execute()
-            except (told.RedisError, OSError):
+                async with asyncio.timeout(self._timeout_s):
+                    answers: list[Any] = await asked.execute()
+            except (TimeoutError, told.RedisError, OSError):
                 self.failures += 1
                 self._away_until = self._clock() + AWAY_S
                 return []

@@ -47,7 +47,7 @@ class RedisBoard:
         pool = redis.asyncio.ConnectionPool.from_url(
             url,
             max_connections=MAX_CONNECTIONS,
-            socket_timeout=timeout_s,
+            socket_timeout=None,  # its own would lose cancellations, see redis_sessions
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,)),
         )

@@ -66,7 +66,7 @@ class RedisSessions:
         pool = redis.asyncio.ConnectionPool.from_url(
             url,
             max_connections=max_connections,
-            socket_timeout=timeout_s,
+            socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
             socket_connect_timeout=timeout_s,
             retry=retry,
         )

@@ -16,6 +16,8 @@ MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
 
 _MAX_BATCHES = 2
 _POLL_S = 0.05
+_LEAVE_WITHIN_S = 10.0
+"""Brokers that answer take less than one; whose do not, its group misses it after the session timeout."""
 
 
 class Reader:
@@ -46,9 +48,12 @@ class Reader:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Ends the polling and closes the consumer, which leaves its group; what is revoked is asked of the loop."""
+        """Ends the polling and closes the consumer, which leaves its group; what is revoked is asked of the loop.
+
+        Returns also where the brokers let nobody leave: closing a consumer has no time-out of its own.
+        """
         self._stopping = True
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, _LEAVE_WITHIN_S)
 
     def on_loop(self, function: Callable[..., None], *args: Any) -> None:
         """In the thread: calls a function on the loop, after the batches that were handed over."""
