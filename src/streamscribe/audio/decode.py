@@ -66,8 +66,7 @@ class DecoderPool:
     async def take(self, job: Job) -> Child:
         """A child at work on `job`; give it back with `release`."""
         try:
-            async with asyncio.timeout(self._wait_s):
-                await self._places.acquire()
+            await asyncio.wait_for(self._places.acquire(), self._wait_s)
         except TimeoutError:
             raise Overloaded("too many files are being decoded", retry_after_s=self._wait_s) from None
         child = None
