@@ -318,8 +318,9 @@ class Hub:
             await asyncio.wait(self._tasks, timeout=LAST_WORDS_S)
 
     def check_integrity(self) -> None:
-        """Registry, bus index and quota count the same sessions."""
-        ensure(len(self._sessions) == len(self._by_bus_id) == self._quota.total, "registry == index == quota")
+        """Registry, bus index and quota count the same sessions; those on their way here have only quota."""
+        places = self._quota.total - len(self._moving)
+        ensure(len(self._sessions) == len(self._by_bus_id) == places, "registry == index == quota - moving")
         ensure(self._empty.is_set() == (not self._sessions), "empty == no sessions")
         self._quota.check_integrity()
         self._rate.check_integrity()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -76,11 +77,11 @@ class Recall:
                 loop.call_soon_threadsafe(past.settle, otherwise)
 
         error = BusUnavailable("the session's past was not read in time", retry_after_s=1.0)
-        reading: _Reading | None = None
+        reading: Reading | None = None
         idle_since = time.monotonic()
         try:
             consumer: Consumer = config.made(Consumer, self._properties)
-            reading = _Reading(consumer, self._topics)
+            reading = Reading(consumer, self._topics)
             while (asked := self._next(reading, idle_since)) is not None:
                 if asked or reading.busy:
                     idle_since = time.monotonic()
@@ -96,7 +97,7 @@ class Recall:
             if reading is not None:
                 reading.close()
 
-    def _next(self, reading: "_Reading", idle_since: float) -> list[Past] | None:
+    def _next(self, reading: "Reading", idle_since: float) -> list[Past] | None:
         """Who has asked since; None: it is time to end. What is asked from then on finds another thread."""
         with self._lock:
             asked, self._asked = self._asked, []
@@ -123,11 +124,12 @@ class _Track:
     sought: bool = True
 
 
-class _Reading:
+class Reading:
     """The consumer at many partitions. It goes back where a newcomer needs that; the others pass over what they had."""
 
-    def __init__(self, consumer: Consumer, names: Topics) -> None:
+    def __init__(self, consumer: Consumer, names: Topics, clock: Callable[[], float] = time.monotonic) -> None:
         self._consumer = consumer
+        self._clock = clock
         self._topics = names
         self._readers: dict[bytes, _Reader] = {}
         self._tracks: dict[_Partition, _Track] = {}
@@ -169,7 +171,7 @@ class _Reading:
         committed: dict[int, int] = {
             part.partition: max(0, part.offset) for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S)
         }
-        ends_at = time.monotonic() + PATIENCE_S
+        ends_at = self._clock() + PATIENCE_S
         for past in asked:
             reader = self._readers[past.session_id.encode()] = _Reader(past, ends_at)
             audio, number = self._topics.audio, past.audio_partition
@@ -231,7 +233,7 @@ class _Reading:
                 reader.past.error = SessionNotFound()
 
     def _ended(self) -> list[Past]:
-        now = time.monotonic()
+        now = self._clock()
         ended = [
             key
             for key, reader in self._readers.items()
