@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 from tests.sim.clock import Node
 from tests.sim.network import Delay
@@ -47,6 +48,9 @@ class Message:
     def headers(self) -> list[tuple[str, Any]]:
         return self.its_headers
 
+    def error(self) -> None:
+        """None: it is a record."""
+
 
 class Broker:
     """All partitions, and what the group committed."""
@@ -58,7 +62,6 @@ class Broker:
         self.away_until = 0.0
         """Nobody is answered before."""
         self.committed: dict[int, int] = {}
-        self._of_key: dict[str, int] = {}  # not a hash: keys have ids in them that no seed decides
         self._logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
         self._readers: dict[tuple[str, int], dict[asyncio.Event, None]] = defaultdict(dict)
 
@@ -68,15 +71,16 @@ class Broker:
         while loop.time() < self.away_until:
             await asyncio.sleep(self.away_until - loop.time() + self.rng.uniform(0, 0.3))
 
-    def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any) -> None:
-        """One more record; its key decides where there is no partition."""
+    def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any) -> int:
+        """One more record; its key decides where there is no partition. Gives the partition."""
         if partition < 0:
-            partition = self._of_key.setdefault(key or "", self.rng.randrange(self.partitions))
+            partition = partition_of(key or "", self.partitions)
         log = self._logs[topic, partition]
         where = (topic, partition, len(log))
         log.append(Message(where, None if key is None else key.encode(), value, headers))
         for event in self._readers[topic, partition]:
             event.set()
+        return partition
 
     def end(self, topic: str, partition: int) -> int:
         """The offset of the next record."""
@@ -97,12 +101,13 @@ class SimSender:
     def __init__(self, broker: Broker, node: Node) -> None:
         self.on_room: Callable[[], None] = lambda: None
         self.unsent_bytes = 0
+        self.delivered_to: dict[tuple[str, int], int] = {}
         self._broker = broker
         self._queue: deque[tuple[tuple[str, int, str | None, bytes, Any], Callable[..., None]]] = deque()
-        self._reports: deque[tuple[Callable[..., None], int, float]] = deque()
+        self._reports: deque[tuple[Callable[..., None], int, float, tuple[str, int], int]] = deque()
         self._wake = asyncio.Event()
         self._report_wake = asyncio.Event()
-        self._full = False
+        self._full = self._failed = False
         self.dead = False
         """Its process is: nothing leaves it any more."""
         self._tasks = [node.spawn(self._send()), node.spawn(self._report())]
@@ -121,6 +126,8 @@ class SimSender:
         key: str | None = None,
         partition: int = -1,
     ) -> None:
+        if self._failed:
+            raise BusUnavailable
         self._queue.append(((topic, partition, key, value, headers), done))
         self.unsent_bytes += len(value)
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
@@ -137,8 +144,9 @@ class SimSender:
                 for _ in range(self._broker.rng.randrange(1, 20)):  # what shares a request
                     if self._queue and not self.dead:
                         (topic, partition, key, value, headers), done = self._queue.popleft()
-                        self._broker.append(topic, partition, key, value, headers)
-                        self._reports.append((done, len(value), loop.time() + self._broker.delay()))
+                        where = topic, self._broker.append(topic, partition, key, value, headers)
+                        at = loop.time() + self._broker.delay()
+                        self._reports.append((done, len(value), at, where, self._broker.end(*where)))
                 self._report_wake.set()
 
     async def _report(self) -> None:
@@ -148,8 +156,9 @@ class SimSender:
             self._report_wake.clear()
             while self._reports:
                 await asyncio.sleep(self._reports[0][2] - loop.time())
-                done, size, _ = self._reports.popleft()
+                done, size, _, where, behind = self._reports.popleft()
                 if not self.dead:
+                    self.delivered_to[where] = behind
                     self._sent(done, size, None)
 
     def _sent(self, done: Callable[..., None], size: int, error: StreamScribeError | None) -> None:
@@ -171,6 +180,16 @@ class SimSender:
     async def kill(self) -> None:
         """Nothing more is sent, and nothing told."""
         await cancel_all(self._tasks)
+
+    async def fail(self) -> None:
+        """The same, and whoever waits in what is left of its process is let go."""
+        self.dead = self._failed = True
+        await self.kill()
+        waiting = [*(done for _, done in self._queue), *(done for done, *_ in self._reports)]
+        self._queue.clear()
+        self._reports.clear()
+        for done in waiting:
+            done(BusUnavailable())
 
 
 class SimReader:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from streamscribe.client.send_log import SendLog, Sent
+from streamscribe.core.ids import SessionId
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native_client import (
     AudioFields,
@@ -62,6 +63,8 @@ class SimClient:
         self.closed: ClosedMessage | None = None
         self.error: ErrorMessage | None = None
         self.disconnects = 0
+        self.longest_away_s = 0.0
+        """From the end of a connection until the next one has the session."""
         self.gone = False
         """It never comes back."""
         self.impatient = rng.random() < 0.2
@@ -76,6 +79,11 @@ class SimClient:
         self._version = 0
         self._last_error: ErrorMessage | None = None
         self._pause_s = 0.0
+
+    @property
+    def session_id(self) -> SessionId | None:
+        """What its session is called on the bus; None before there is one."""
+        return None if self.connected is None else SessionId(self.connected.resume_token.partition(".")[0])
 
     @property
     def over(self) -> bool:
@@ -194,6 +202,7 @@ class SimClient:
         assert self.connected is not None
         pause_s, self._pause_s = self._pause_s, 0.0
         backoff_s = 0.1
+        since_s = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(pause_s + backoff_s * self._rng.uniform(0.5, 1.0))
             pause_s, backoff_s = 0.0, min(2 * backoff_s, MAX_BACKOFF_S)
@@ -216,6 +225,7 @@ class SimClient:
             self._told(self.name, message)
             self._socket = socket
             self._connections += 1
+            self.longest_away_s = max(self.longest_away_s, asyncio.get_running_loop().time() - since_s)
             for sent in list(self._log.replay(message.next_sequence)):
                 self._transmit(sent)
             return socket

@@ -1,56 +1,41 @@
-"""Gateways and workers over the Kafka bus and a session store, its librdkafka replaced by `broker`."""
+"""The brokers, the store and the workers of a cluster, librdkafka replaced by `broker`; `kafka_site` has gateways."""
 
 import asyncio
 import random
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-from streamscribe.bus.kafka.dead_letter import DeadLetters
-from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+import msgspec
+
+from streamscribe.bus.kafka.envelope import read_key, read_record_headers
+from streamscribe.bus.kafka.mark import read_mark
+from streamscribe.bus.kafka.partitioner import partition_of
+from streamscribe.bus.kafka.topics import Topics
 from streamscribe.bus.kafka.worker import KafkaWorkerBus
-from streamscribe.core.errors import StoreUnavailable
-from streamscribe.gateway.door import OpenDoor
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import Record, SessionAbandoned, SessionOpened
 from streamscribe.models.pool import Models
+from streamscribe.ports import RecordHandler
 from streamscribe.settings import KafkaSettings, WorkerSettings
-from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.wire.bus_records import decode_record
 from streamscribe.worker.runner import Worker
-from tests.sim.broker import Broker, SimReader, SimSender
+from tests.sim.broker import Broker, Message, SimSender
 from tests.sim.clock import Node
-from tests.sim.gateway import BACKLOG_S, Counts, GatewayProcess, WorkerProcess
+from tests.sim.gateway import LIMITS, WorkerProcess
 from tests.sim.group import Group, SimMembership
 from tests.sim.models import models_of
+from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
 from tests.worker.kit import TEXT, Recorder
 
 KAFKA = KafkaSettings(brokers="simulated", audio_partitions=6, result_partitions=64)
+TOPICS = Topics.of(KAFKA)
 MAX_MESSAGE_BYTES = 2**22
-LEASE_TTL_S = 2.0
+BEHIND_S = 5.0
+"""So old are marks of sessions in some runs: clients that are away for longer may miss results."""
+ORPHANED_AFTER_S = LIMITS.resume_window_s + SEAT_TTL_S
 
-
-class UnsureStore:
-    """The session store over a network: slow, at times away, and at times what it did is not told."""
-
-    def __init__(self, store: MemorySessions, rng: random.Random) -> None:
-        self.away_until = 0.0
-        self._store = store
-        self._rng = rng
-        self._unsure = rng.choice((0.0, 0.0, 0.05, 0.2))
-
-    def __getattr__(self, method: str) -> Any:
-        return partial(self._ask, getattr(self._store, method))
-
-    async def _ask(self, method: Any, *args: Any, **kwargs: Any) -> Any:
-        await asyncio.sleep(self._rng.uniform(0, 0.01))
-        if asyncio.get_running_loop().time() < self.away_until:
-            await asyncio.sleep(0.2)
-            raise StoreUnavailable
-        unsure = self._rng.random() < self._unsure
-        if unsure and self._rng.random() < 0.5:
-            raise StoreUnavailable
-        answer = await method(*args, **kwargs)
-        await asyncio.sleep(self._rng.uniform(0, 0.01))
-        if unsure:  # it was done, and nobody knows
-            raise StoreUnavailable
-        return answer
+IsDeadly = Callable[[Record], bool]
+"""Whether a worker ends at a record."""
 
 
 class _InOrder(dict[Any, None]):
@@ -69,14 +54,28 @@ class _WorkerEnd(KafkaWorkerBus):
             group, node, take=self._take, assigned=self._assigned, give_up=self._give_up, lost=self._lost
         )
         self._connect(sender, membership)
+        self.killed = False
+        """By a record."""
+        self.is_deadly: IsDeadly = lambda record: False
+        self._node = node
         news: Any = _InOrder()
         self._sessions.teller._news = news
         return sender, membership
 
+    def attach_worker(self, handler: RecordHandler) -> None:
+        def hear(record: Record) -> None:
+            if not self.killed and not self.is_deadly(record):
+                handler(record)
+            elif not self.killed:  # nothing more runs in its process
+                self.killed = True
+                self._node.freeze()
+
+        super().attach_worker(hear)
+
     @property
-    def unusable(self) -> bool:
-        """Whether its process has to end."""
-        return self._membership.failed.done()
+    def over(self) -> bool:
+        """Whether its process is, or has to end."""
+        return self.killed or self._membership.failed.done()
 
     async def stop_tasks(self) -> None:
         """As the end of its process."""
@@ -84,27 +83,21 @@ class _WorkerEnd(KafkaWorkerBus):
         await self._stop_tasks()
 
 
-class _GatewayEnd(KafkaGatewayBus):
-    def begin(self, broker: Broker, node: Node) -> None:
-        sender: Any = SimSender(broker, node)
-        reader: Any = SimReader(broker, node, self._topics.results, self._reply_to, self._take)
-        sender.on_room = self._drain_all
-        self._sender, self._reader = sender, reader
-        self._dead_letters = DeadLetters(sender, self._topics.dead_letter)
-
-
 class KafkaWorker(WorkerProcess):
     """A real worker on the real end of the Kafka bus."""
 
     joined = True
 
-    def __init__(self, node: Node, group: Group, store: UnsureStore, models: Models) -> None:
-        self.bus = _WorkerEnd(KAFKA, store, MAX_MESSAGE_BYTES)  # type: ignore[arg-type]  # all that the bus asks of it
+    def __init__(self, node: Node, group: Group, store: SimStore, models: Models, is_deadly: IsDeadly) -> None:
+        self._store = StoreEnd(store)
+        end: Any = self._store
+        self.bus = _WorkerEnd(KAFKA, end, MAX_MESSAGE_BYTES, orphaned_after_s=ORPHANED_AFTER_S)
         self._sender, self._membership = self.bus.begin(group, node)
+        self.bus.is_deadly = is_deadly
         super().__init__(node, Worker(self.bus, models, TEXT, WorkerSettings(), Recorder()), models)
 
     async def end(self) -> None:
-        self._sender.dead = self._membership.dead = True
+        self._sender.dead = self._membership.dead = self._store.dead = True
         self.node.thaw()
         await self._sender.kill()
         await self._membership.kill()
@@ -121,19 +114,22 @@ class KafkaWorker(WorkerProcess):
 class Cluster:
     """The brokers, the store and `size` workers; one that ends is followed by another."""
 
-    def __init__(self, rng: random.Random, size: int) -> None:
+    def __init__(self, rng: random.Random, size: int, is_deadly: IsDeadly) -> None:
         self.processes: dict[int, WorkerProcess] = {}
         self.broker = Broker(rng, KAFKA.audio_partitions)
-        self.group = Group(self.broker, "audio-chunks")
-        loop = asyncio.get_running_loop()
-        leases = MemorySessions(lease_ttl_s=LEASE_TTL_S, seat_ttl_s=30, keep_s=600, clock=loop.time)
-        self.store = UnsureStore(leases, rng)
+        self.group = Group(self.broker, TOPICS.audio)
+        self.store = SimStore(rng)
+        self.behind_s = rng.choice((30.0, BEHIND_S))
         self.outage_until = 0.0
-        self.gateways = 0
-        self.open = 0
+        self.gateways = self.numbers = 0
         self._rng = rng
-        self._leases = leases
+        self._is_deadly = is_deadly
+        loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep(number)) for number in range(size)]
+
+    def new_id(self) -> SessionId:
+        """As random as the seed is."""
+        return SessionId(f"s{self._rng.getrandbits(64):016x}")
 
     async def _keep(self, number: int) -> None:
         loop, rng, lives = asyncio.get_running_loop(), self._rng, 0
@@ -143,9 +139,9 @@ class Cluster:
             node = Node(f"worker-{number}-{lives}")
             lives += 1
             models = models_of(rng, first_pass=True, cost_s=rng.choice((0.002, 0.02, 0.2)))
-            process = self.processes[number] = KafkaWorker(node, self.group, self.store, models)
+            process = self.processes[number] = KafkaWorker(node, self.group, self.store, models, self._is_deadly)
             try:
-                while process.cause != "moved" and not process.ended and not process.bus.unusable:
+                while process.cause != "moved" and not process.ended and not process.bus.over:
                     await asyncio.sleep(0.1)
                 if process.cause == "moved" and not process.ended:
                     await process.leave()
@@ -153,6 +149,34 @@ class Cluster:
                 del self.processes[number]
                 await asyncio.shield(process.end())
             await asyncio.sleep(rng.uniform(0.1, 1.0))
+
+    async def wait_idle(self) -> None:
+        """Returns when no worker has a session."""
+        while any(process.worker.sessions for process in self.processes.values()):
+            await asyncio.sleep(0.5)
+
+    def records(self, session_id: SessionId) -> list[Record]:
+        """What gateways that had the session in turn have put into the log."""
+        generation, found = 0, list[Record]()
+        for message in self._messages(TOPICS.audio, partition_of(session_id, KAFKA.audio_partitions)):
+            if read_mark(message.headers()) is not None or read_key(message.key()) != session_id:
+                continue
+            of = read_record_headers(message.headers()).generation
+            record = decode_record(message.value())
+            if of < generation or isinstance(record, SessionAbandoned):
+                continue
+            generation = of
+            if not (of and isinstance(record, SessionOpened)):
+                found.append(record)
+        return found
+
+    def quarantined(self) -> set[SessionId]:
+        """Sessions that the dead-letter topic names."""
+        letters = [one for n in range(KAFKA.audio_partitions) for one in self._messages(TOPICS.dead_letter, n)]
+        return {SessionId(msgspec.json.decode(letter.value())["session_id"]) for letter in letters}
+
+    def _messages(self, topic: str, partition: int) -> list[Message]:
+        return self.broker.read(topic, partition, 0, self.broker.end(topic, partition))
 
     async def close(self) -> None:
         """Ends everything; nothing may be left."""
@@ -166,48 +190,8 @@ class Cluster:
 
     def check_integrity(self) -> None:
         """All ledgers' equations."""
-        self._leases.check_integrity()
+        self.store.sessions.check_integrity()
         for process in self.processes.values():
             if not process.node.frozen and isinstance(process, KafkaWorker):
                 process.worker.check_integrity()
                 process.bus.check_integrity()
-
-
-class KafkaSite(GatewayProcess):
-    """A gateway of a cluster; the last one that closes takes the cluster with it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        number = cluster.gateways
-        cluster.gateways += 1
-        cluster.open += 1
-        self.cluster = cluster
-        self.processes = cluster.processes
-        node = Node(f"gateway-{number}")
-        self.bus = _GatewayEnd(KAFKA, BACKLOG_S, MAX_MESSAGE_BYTES, number)
-        self.bus.begin(cluster.broker, node)
-        super().__init__(f"gateway-{number}", node, self.bus, OpenDoor(), Counts())
-
-    def follower(self, rng: random.Random) -> "KafkaSite":
-        return KafkaSite(self.cluster)
-
-    def outage(self, until: float) -> None:
-        self.cluster.outage_until = until
-
-    def lose(self, what: str, until: float) -> None:
-        part = self.cluster.store if what == "store" else self.cluster.broker
-        part.away_until = until
-
-    async def close(self) -> None:
-        self.node.thaw()
-        await self.hub.close()
-        await self.node.spawn(self.bus.close())
-        await self._close_connections()
-        self.counts.fenced = self.bus.fenced
-        self.cluster.open -= 1
-        if not self.cluster.open:
-            await self.cluster.close()
-
-    def check_integrity(self) -> None:
-        super().check_integrity()
-        self.bus.check_integrity()
-        self.cluster.check_integrity()

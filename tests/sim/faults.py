@@ -22,6 +22,9 @@ KINDS = {
 or it vanishes for good; a worker is told to go, and still speaks for a while; all workers are gone; a gateway drains;
 a gateway's loop stands still; the clock jumps; a cluster's store or its brokers are away."""
 
+CLUSTER_KINDS = KINDS | {"die": 1.2, "drain": 1.0, "bus": 0.4, "empty": 0.5}
+"""Where sessions go on at another gateway: one dies, or can read its results no more; the store comes back empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -37,11 +40,13 @@ class Fault:
     suspect: bool
 
 
-def plan(rng: random.Random, clients: list[str], sites: int, workers: int) -> list[Fault]:
+def plan(
+    rng: random.Random, clients: list[str], sites: int, workers: int, often: dict[str, float] = KINDS
+) -> list[Fault]:
     """A run's faults in order: none in some runs, many in others."""
     count = rng.choice((0, 1, 2, 4, 8, 16))
     times = sorted(rng.uniform(0, LAST_FAULT_S) for _ in range(count))
-    kinds = rng.choices(list(KINDS), list(KINDS.values()), k=count)
+    kinds = rng.choices(list(often), list(often.values()), k=count)
     return [
         Fault(
             at_s=round(at_s, 3),

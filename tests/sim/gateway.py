@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -11,9 +12,10 @@ from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned
 from streamscribe.gateway.connection import Connection
-from streamscribe.gateway.door import Admission
+from streamscribe.gateway.door import Admission, random_id
 from streamscribe.gateway.drain import drain
 from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.register import Register
 from streamscribe.models.pool import Models
 from streamscribe.ports import GatewayBus, Tenant
 from streamscribe.settings import GatewaySettings, LimitSettings
@@ -91,20 +93,34 @@ class GatewayProcess:
 
     processes: dict[int, WorkerProcess]
 
-    def __init__(self, name: str, node: Node, bus: GatewayBus, admission: Admission, counts: Counts) -> None:
+    def __init__(
+        self,
+        name: str,
+        node: Node,
+        bus: GatewayBus,
+        admission: Admission,
+        counts: Counts,
+        register: Register | None = None,
+        new_id: Callable[[], SessionId] = random_id,
+    ) -> None:
         self.name = name
         self.node = node
         self.counts = counts
         self.published: dict[SessionId, list[Record]] = defaultdict(list)
         """All records that each session gave to the bus, by its id there."""
-        self.called: dict[str, list[SessionId]] = defaultdict(list)
-        """The ids on the bus that a client's sessions had, by its name."""
         self.drained = False
-        self.hub = Hub(_Tap(bus, self.published), LIMITS, _HubObserver(counts), admission)
+        self.closed = False
+        """It is gone, in good order or not."""
+        self.sockets: set[WebSocket] = set()
+        self.hub = Hub(_Tap(bus, self.published), LIMITS, _HubObserver(counts), admission, register, new_id)
         self._connections: set[asyncio.Task[None]] = set()
 
     def serve(self, socket: WebSocket, name: str) -> None:
         """Serves a client's connection."""
+        if self.closed:
+            socket.sever(0.0)
+            return
+        self.sockets.add(socket)
         task = self.node.spawn(self._serve(socket, name))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
@@ -121,15 +137,17 @@ class GatewayProcess:
             transport=socket,
             resumable=True,
         )
-        serving = connection.serve(SessionId(name))
-        live_before = self.hub.session(TENANT.tenant_id, name)
-        asyncio.get_running_loop().call_soon(self._note, name, live_before)
-        await serving
+        try:
+            await connection.serve(SessionId(name))
+        except asyncio.CancelledError:  # what the process had not closed breaks with its end
+            socket.sever(0.0)
+            raise
+        finally:
+            self.sockets.discard(socket)
 
-    def _note(self, name: str, before: object) -> None:
-        live = self.hub.session(TENANT.tenant_id, name)
-        if live is not None and live is not before and live.bus_id not in self.called[name]:
-            self.called[name].append(live.bus_id)
+    def records(self, session_id: SessionId) -> list[Record]:
+        """What the bus has of a session."""
+        return self.published.get(session_id, [])
 
     async def drain(self) -> None:
         """The gateway goes: its sessions end with their finals, or when the time is over."""
@@ -145,7 +163,13 @@ class GatewayProcess:
         raise NotImplementedError
 
     def lose(self, what: str, until: float) -> None:
-        """The `store` or the `broker` is away until then, where there is one."""
+        """The `store` or the `broker` is away until then, where there is one; the store comes back `empty`."""
+
+    async def die(self) -> None:
+        """As SIGKILL, where that ends no more than itself."""
+
+    async def lose_bus(self) -> None:
+        """Its bus fails, where it has one of its own; then it ends."""
 
     async def close(self) -> None:
         """Ends everything; nothing may be left."""

@@ -9,18 +9,23 @@ from typing import Any
 
 import msgspec
 
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import AudioChunk, Record
 from streamscribe.wire.native_server import ConnectedMessage, ResultMessage, ServerWire
 from tests.sim import oracle
 from tests.sim.client import SimClient
 from tests.sim.clock import VirtualLoop, run_virtually
-from tests.sim.cluster import Cluster, KafkaSite
-from tests.sim.faults import Fault, plan
+from tests.sim.cluster import ORPHANED_AFTER_S, Cluster
+from tests.sim.faults import CLUSTER_KINDS, KINDS, Fault, plan
 from tests.sim.gateway import GatewayProcess
+from tests.sim.kafka_site import KafkaSite
 from tests.sim.local import Site
 from tests.sim.network import Delay, WebSocket
-from tests.sim.script import VARIETIES, script
+from tests.sim.script import VARIETIES, Say, script
 
 LIVENESS_S = 60.0
+DEADLY_SHARE = 0.06
+"""Of the runs of a cluster: in these a client says something at which workers end."""
 CHECK_EVERY_S = 0.250_137
 
 
@@ -32,6 +37,10 @@ class Run:
     clients: list[SimClient] = field(default_factory=list)
     sites: list[GatewayProcess] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    cluster: Cluster | None = None
+    """Of an odd seed."""
+    deadly: tuple[str, int] | None = None
+    """Each worker ends at the chunk of this sequence of this client."""
     happened: Counter[str] = field(default_factory=Counter)
     trace: list[tuple[Any, ...]] = field(default_factory=list)
     virtual_s: float = 0.0
@@ -39,6 +48,26 @@ class Run:
     def note(self, *what: Any) -> None:
         """Adds to the trace."""
         self.trace.append((round(asyncio.get_running_loop().time(), 6), *what))
+
+    def records(self, session_id: SessionId) -> list[Record]:
+        """What the bus has of a session."""
+        return next((records for site in self.sites if (records := site.records(session_id))), [])
+
+    def quarantined(self) -> set[SessionId]:
+        """Sessions that are tried no more."""
+        found = {one for site in self.sites for one in site.counts.quarantined}
+        return found if self.cluster is None else found | self.cluster.quarantined()
+
+    def is_deadly(self, record: Record) -> bool:
+        """Whether a worker ends at it."""
+        if self.deadly is None or not isinstance(record, AudioChunk):
+            return False
+        name, sequence = self.deadly
+        return any(
+            client.session_id == record.session_id and sequence == record.sequence
+            for client in self.clients
+            if client.name == name
+        )
 
     @property
     def trace_hash(self) -> str:
@@ -80,6 +109,8 @@ class _Stage:
         self.rng = random.Random(run.seed)
         self.loop = asyncio.get_running_loop()
         self._homes: dict[str, GatewayProcess] = {}
+        self._slots: list[GatewayProcess] = []
+        """The gateways that are there, or were the last ones in their places."""
 
     async def play(self) -> None:
         """Clients speak while faults come; then all must end in time."""
@@ -87,16 +118,22 @@ class _Stage:
         workers = rng.choice((1, 2, 2, 3))
         gateways = rng.choice((1, 1, 2))
         if run.seed % 2:
-            cluster = Cluster(rng, workers)
-            run.sites += [KafkaSite(cluster) for _ in range(gateways)]
+            run.cluster = cluster = Cluster(rng, workers, run.is_deadly)
+            run.sites += [KafkaSite(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
         else:
             run.sites += [Site(f"gateway-{number}", rng, workers) for number in range(gateways)]
+        self._slots = list(run.sites)
         began_s = self.loop.time()
         for number in range(rng.randrange(1, 5)):
             self._enrol(number)
+        if run.cluster is not None and rng.random() < DEADLY_SHARE:
+            victim = rng.choice(run.clients)
+            chunks = sum(isinstance(action, Say) for action in victim.script.actions)
+            run.deadly = victim.name, rng.randrange(chunks)
         tasks = [self.loop.create_task(self._client(client)) for client in run.clients]
         checking = self.loop.create_task(self._check())
-        run.faults = plan(rng, [client.name for client in run.clients], len(run.sites), workers)
+        kinds = KINDS if run.cluster is None else CLUSTER_KINDS
+        run.faults = plan(rng, [client.name for client in run.clients], len(run.sites), workers, kinds)
         faulting = self.loop.create_task(self._faults())
         try:
             await faulting
@@ -109,12 +146,18 @@ class _Stage:
             for site in run.sites:
                 async with asyncio.timeout(LIVENESS_S):
                     await site.hub.wait_empty()
+            if run.cluster is not None:  # sessions without gateways end too
+                run.cluster.store.unsure = 0.0
+                async with asyncio.timeout(ORPHANED_AFTER_S + LIVENESS_S):
+                    await run.cluster.wait_idle()
         finally:
             for task in (*tasks, checking, faulting):
                 task.cancel()
             await asyncio.wait((*tasks, checking, faulting))
             for site in run.sites:
                 await site.close()
+            if run.cluster is not None:
+                await run.cluster.close()
         if not checking.cancelled():
             checking.result()
         await self._settle()
@@ -137,8 +180,16 @@ class _Stage:
 
     def _connect(self, name: str) -> WebSocket:
         socket = WebSocket(Delay(self.rng, 0.02, slow=0.02, slow_s=0.5))
-        self.loop.call_later(self.rng.uniform(0, 0.05), self._homes[name].serve, socket, name)
+        self.loop.call_later(self.rng.uniform(0, 0.05), self._door(name).serve, socket, name)
         return socket
+
+    def _door(self, name: str) -> GatewayProcess:
+        """The gateway that a client comes to: in a cluster often another one than before."""
+        home = self._homes[name]
+        open_now = [site for site in self._slots if not site.closed and not site.hub.draining]
+        if self.run.cluster is not None and open_now and (home not in open_now or self.rng.random() < 0.3):
+            home = self._homes[name] = self.rng.choice(open_now)
+        return home
 
     def _told(self, name: str, message: ServerWire) -> None:
         self.run.note(name, *_told(message))
@@ -147,6 +198,8 @@ class _Stage:
         while True:
             for site in self.run.sites:
                 site.check_integrity()
+            if self.run.cluster is not None:
+                self.run.cluster.check_integrity()
             await asyncio.sleep(CHECK_EVERY_S)
             await self._rest()
 
@@ -170,7 +223,7 @@ class _Stage:
             task.result()
 
     async def _do(self, fault: Fault) -> None:
-        site = self.run.sites[fault.site]
+        site = (self.run.sites if self.run.cluster is None else self._slots)[fault.site]
         process = site.processes.get(fault.worker)
         self.run.happened[fault.kind] += 1
         match fault.kind:
@@ -194,7 +247,7 @@ class _Stage:
                 for one in list(site.processes.values()):
                     one.cause = "memory"
                     await one.end()
-            case "store" | "broker":
+            case "store" | "broker" | "empty":
                 site.lose(fault.kind, self.loop.time() + fault.for_s)
             case "disconnect" | "vanish":
                 client = next(one for one in self.run.clients if one.name == fault.client)
@@ -203,12 +256,24 @@ class _Stage:
                 )
             case "drain":
                 await site.drain()
+                if self.run.cluster is not None:
+                    await site.close()
+                self._replace(site)
+            case "die" if not site.closed:
+                await site.die()
+                await asyncio.sleep(fault.for_s)
+                self._replace(site)
+            case "bus" if not site.closed:
+                await site.lose_bus()
                 self._replace(site)
 
     def _replace(self, site: GatewayProcess) -> None:
-        """The next gateway takes the address of one that has drained."""
+        """The next gateway takes the place of one that is gone."""
+        if site not in self._slots:
+            return
         new = site.follower(self.rng)
         self.run.sites.append(new)
+        self._slots[self._slots.index(site)] = new
         for name, home in self._homes.items():
             if home is site:
                 self._homes[name] = new
