@@ -237,6 +237,22 @@ async def test_a_session_whose_last_record_is_no_audio_goes_on_behind_its_audio(
         assert past.uplink.received_bytes == sum(len(one.data) for one in said[:3] if isinstance(one, AudioChunk))
 
 
+async def test_a_session_that_ended_where_no_gateway_was_any_more_is_read_to_its_end(broker: Broker) -> None:
+    async with gateways(broker) as ours:
+        gateway = await ours.first(0)
+        await publish(gateway, list(session("a", 5)))
+        lost = await ours.open(2)  # it takes the ticket, and dies before it says so in the log
+        ours.ticket = replace(ours.ticket, gateway="g2", places=(*ours.ticket.places, lost.here(1)))
+        assert await ours.rig.store.move(ours.ticket)
+        bus = await ours.rig.start_worker()
+        worker = Listener(bus)
+        async with asyncio.timeout(20):
+            while not worker.heard[A] or bus.sessions:
+                await asyncio.sleep(0.05)
+        await ours.move(1)
+        assert isinstance(ours.past.outcome, Finished)
+
+
 async def test_a_session_that_was_done_is_read_to_its_end(broker: Broker) -> None:
     async with gateways(broker) as ours:
         Listener(await ours.rig.start_worker())

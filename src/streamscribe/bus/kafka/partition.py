@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.positions import Positions
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.integrity import ensure
 
 MAX_UNSETTLED_BYTES, MAX_UNSETTLED_RECORDS = 2**23, 20_000
@@ -16,7 +16,8 @@ _MAX_REMEMBERED = 1024
 
 @dataclass(slots=True)
 class Partition:
-    """A partition of ours. `gone` has the sessions that ended last: their late records are dropped.
+    """A partition of ours. `gone` has the sessions that were let go last: their late records are dropped. Where one
+    is over for everybody, it has the epoch in which that was.
 
     Once `read_through`, all has come that was in the log when we got it, as far as `marked` shows.
     """
@@ -24,7 +25,7 @@ class Partition:
     number: int
     positions: Positions = field(default_factory=Positions)
     sessions: dict[SessionId, Owned] = field(default_factory=dict)
-    gone: OrderedDict[SessionId, None] = field(default_factory=OrderedDict)
+    gone: OrderedDict[SessionId, LeaseEpoch | None] = field(default_factory=OrderedDict)
     unsettled_bytes: int = 0
     unsettled_records: int = 0
     paused: bool = False
@@ -52,7 +53,7 @@ class Partition:
             return
         self.unsettled_bytes -= session.unsettled_bytes
         self.unsettled_records -= session.unsettled_records
-        self.gone[session.session_id] = None
+        self.gone[session.session_id] = (session.epoch or LeaseEpoch(0)) if session.ended else None
         if len(self.gone) > _MAX_REMEMBERED:
             self.gone.popitem(last=False)
 

@@ -92,6 +92,7 @@ class Sessions:
         session = partition.sessions.get(record.session_id)
         if session is None:
             if record.session_id in partition.gone:
+                self._answer_late(partition, record, headers)
                 return
             session = Owned(record.session_id, partition.number, headers.reply_to)
             partition.sessions[record.session_id] = self.all[record.session_id] = session
@@ -110,6 +111,12 @@ class Sessions:
             session.come_bytes = max(session.come_bytes, headers.audio_at + audio_bytes(record))
             if record.index >= session.next_index:
                 self._take(partition, session, record, offset)
+
+    def _answer_late(self, partition: Partition, record: Record, headers: RecordHeaders) -> None:
+        """A gateway that takes over what is over already is told that no more comes: what was told is in the log."""
+        epoch = partition.gone[record.session_id]
+        if headers.generation and isinstance(record, SessionOpened) and epoch is not None:
+            self.teller.tell_left(record.session_id, epoch, headers.generation, record.trace_id, headers.left)
 
     def _take(self, partition: Partition, session: Owned, record: Record, offset: int) -> None:
         missing = session.next_index and record.index > session.next_index

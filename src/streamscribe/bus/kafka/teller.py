@@ -1,7 +1,7 @@
 """What a worker tells gateways: events as they come, and how far sessions are processed, many in one record."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -17,6 +17,7 @@ from streamscribe.bus.kafka.mark import mark_headers
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 from streamscribe.core.records import Emitted, Failed, Finished, Progress, Recognised, SessionAbandoned
 from streamscribe.wire.bus_records import encode_event, encode_record
 
@@ -64,11 +65,17 @@ class Teller:
         """Tells the gateways that the session has left that no more comes from this worker, once it may tell."""
         if not session.left or session.epoch is None:
             return
-        headers = moved_headers(session.epoch, session.generation, session.trace_id)
-        for partition in session.left:
-            self._sender.send(self._topic, b"", headers, self._told, key=session.session_id, partition=partition)
+        self.tell_left(session.session_id, session.epoch, session.generation, session.trace_id, session.left)
         session.left = ()
         self.tell_settled(session)
+
+    def tell_left(
+        self, session_id: SessionId, epoch: LeaseEpoch, generation: int, trace_id: TraceId, left: Iterable[int]
+    ) -> None:
+        """Tells the gateways that read these partitions that no more comes of a session that has left them."""
+        headers = moved_headers(epoch, generation, trace_id)
+        for partition in left:
+            self._sender.send(self._topic, b"", headers, self._told, key=session_id, partition=partition)
 
     def tell_end(self, session: Owned, topic: str) -> None:
         """Marks the session's end among its records: who reads them from further back lets it go at once."""
