@@ -31,6 +31,7 @@ from streamscribe.wire.native_server import (
     ResultMessage,
     ResumedMessage,
     ServerWire,
+    SlowDownMessage,
     SpeechStartedMessage,
     SpeechStoppedMessage,
     decode_server_message,
@@ -65,6 +66,8 @@ class SimClient:
         self.disconnects = 0
         self.longest_away_s = 0.0
         """From the end of a connection until the next one has the session."""
+        self.slowed = False
+        """It was told that its audio is not processed as fast as it comes."""
         self.gone = False
         """It never comes back."""
         self.impatient = rng.random() < 0.2
@@ -219,6 +222,7 @@ class SimClient:
                 while not isinstance(message := decode_server_message(await socket.recv()), ResumedMessage):
                     if isinstance(message, ErrorMessage) and message.retry == "never":
                         self.error = message
+                        self.longest_away_s = max(self.longest_away_s, asyncio.get_running_loop().time() - since_s)
                         return None
             except Closed:
                 continue
@@ -251,6 +255,8 @@ class SimClient:
                 self._log.flushed(marker)
             case SpeechStartedMessage() | SpeechStoppedMessage():
                 self.voice.append(message)
+            case SlowDownMessage():
+                self.slowed = True
             case GoAwayMessage(retry_after_ms=retry_after_ms):
                 self._pause_s = retry_after_ms / 1000
             case ClosedMessage():

@@ -132,7 +132,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """As of any loop, in the process whose context it is."""
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # an empty one is false, and is meant
         node = context.get(_node)
         if node is None:
             return super().call_soon(callback, *args, context=context)
@@ -144,7 +144,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """As of any loop, in the process whose context it is."""
-        context = context or contextvars.copy_context()
+        context = contextvars.copy_context() if context is None else context  # an empty one is false, and is meant
         node = context.get(_node)
         if node is None:
             return super().call_at(when, callback, *args, context=context)

@@ -21,7 +21,7 @@ from streamscribe.wire.bus_records import decode_record
 from streamscribe.worker.runner import Worker
 from tests.sim.broker import Broker, Message, SimSender
 from tests.sim.clock import Node
-from tests.sim.gateway import LIMITS, WorkerProcess
+from tests.sim.gateway import LIMITS, InOrder, WorkerProcess
 from tests.sim.group import Group, SimMembership
 from tests.sim.models import models_of
 from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
@@ -38,13 +38,6 @@ IsDeadly = Callable[[Record], bool]
 """Whether a worker ends at a record."""
 
 
-class _InOrder(dict[Any, None]):
-    """A set in the order of coming: that of a set of objects depends on where they lie in memory."""
-
-    def add(self, item: Any) -> None:
-        self[item] = None
-
-
 class _WorkerEnd(KafkaWorkerBus):
     """The real one, with other means to reach the brokers."""
 
@@ -58,7 +51,7 @@ class _WorkerEnd(KafkaWorkerBus):
         """By a record."""
         self.is_deadly: IsDeadly = lambda record: False
         self._node = node
-        news: Any = _InOrder()
+        news: Any = InOrder()
         self._sessions.teller._news = news
         return sender, membership
 
@@ -150,10 +143,15 @@ class Cluster:
                 await asyncio.shield(process.end())
             await asyncio.sleep(rng.uniform(0.1, 1.0))
 
-    async def wait_idle(self) -> None:
-        """Returns when no worker has a session."""
+    async def is_idle(self, within_s: float) -> bool:
+        """Waits until no worker has a session; False where that takes too long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
         while any(process.worker.sessions for process in self.processes.values()):
+            if loop.time() > until:
+                return False
             await asyncio.sleep(0.5)
+        return True
 
     def records(self, session_id: SessionId) -> list[Record]:
         """What gateways that had the session in turn have put into the log."""

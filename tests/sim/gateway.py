@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId
@@ -28,6 +29,16 @@ TENANT = Tenant(TenantId("tenant"), max_sessions=100)
 LIMITS = LimitSettings(resume_window_s=20.0)
 GATEWAY = GatewaySettings(drain_timeout_s=10.0, drain_grace_s=0.2)
 BACKLOG_S = 2.0
+
+
+class InOrder(dict[Any, None]):
+    """A set in the order of coming: that of a set depends on where things lie in memory, or on a process' secrets."""
+
+    def add(self, item: Any) -> None:
+        self[item] = None
+
+    def discard(self, item: Any) -> None:
+        self.pop(item, None)
 
 
 @dataclass
@@ -111,9 +122,9 @@ class GatewayProcess:
         self.drained = False
         self.closed = False
         """It is gone, in good order or not."""
-        self.sockets: set[WebSocket] = set()
+        self.sockets: InOrder = InOrder()
         self.hub = Hub(_Tap(bus, self.published), LIMITS, _HubObserver(counts), admission, register, new_id)
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: InOrder = InOrder()
 
     def serve(self, socket: WebSocket, name: str) -> None:
         """Serves a client's connection."""

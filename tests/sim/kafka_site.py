@@ -14,7 +14,7 @@ from streamscribe.gateway.seats import SeatKeeper
 from tests.sim.broker import Broker, SimReader, SimSender, cancel_all
 from tests.sim.clock import Node
 from tests.sim.cluster import KAFKA, MAX_MESSAGE_BYTES, Cluster
-from tests.sim.gateway import BACKLOG_S, Counts, GatewayProcess
+from tests.sim.gateway import BACKLOG_S, Counts, GatewayProcess, InOrder
 from tests.sim.recall import SimRecall
 from tests.sim.store import SEAT_TTL_S, StoreEnd
 
@@ -53,6 +53,8 @@ class KafkaSite(GatewayProcess):
         store: Any = self._store
         self._seats = SeatKeeper(store, name, SEAT_TTL_S / 3, MAX_NEW_PER_MIN)
         mover = Mover(self._seats, store, self.bus, name, every_s=1.0, behind_s=cluster.behind_s)
+        late: Any = InOrder()
+        mover._late = late
         super().__init__(name, node, self.bus, OpenDoor(), Counts(), mover, cluster.new_id)
         self._running = [node.spawn(self._seats.run()), node.spawn(mover.run())]
 
@@ -78,7 +80,7 @@ class KafkaSite(GatewayProcess):
     async def die(self) -> None:
         """As SIGKILL: its connections break, and nothing that it had to say is said."""
         self.closed = self._store.dead = True
-        for socket in self.sockets:
+        for socket in list(self.sockets):
             socket.sever(0.0)
         self.node.thaw()
         await self.bus.sim_sender.fail()
@@ -88,9 +90,10 @@ class KafkaSite(GatewayProcess):
         """Its results cannot be read any more: it ends in good order."""
         reader = self.bus._reader
         assert reader is not None
-        await reader.stop()
-        reader.failed.set_result(BusUnavailable())
-        await self.close()
+        if not reader.failed.done():
+            reader.failed.set_result(BusUnavailable())
+            await reader.stop()
+            await self.close()
 
     async def close(self) -> None:
         if not self.closed:

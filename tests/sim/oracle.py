@@ -25,6 +25,9 @@ MOVES = {"die", "bus", "drain"}
 HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "broker", "die", "bus", "empty"}
 """After these the finals of a gateway that drains may not come in its time."""
 
+FAILED = {"quarantined", "store_unavailable"}
+"""A worker has said so."""
+
 SLACK_S = 3.0
 """What was on its way to a client that a connection's end was the last to know of."""
 
@@ -46,7 +49,7 @@ def _check(run: Run, client: SimClient) -> None:
         assert client.gone or client.error is not None, "a session that ends well has said something"
         assert not client.acks
         return
-    was_published(client, records)
+    was_published(client, records, failed=client.error is not None and client.error.name in FAILED)
     whole = [*records] if isinstance(records[-1], AudioEnded) else [*records, AudioEnded(session_id, len(records))]
     expected = undisturbed(whole)
     heard, wanted = finals(client.results), [shown(result) for result in expected.finals]
@@ -64,30 +67,33 @@ def _check(run: Run, client: SimClient) -> None:
         return
     assert all(final in wanted for final in heard)
     if client.error is not None:
-        assert may_be_told(run, session_id, client.error.name), f"no client may be told {client.error}"
+        assert may_be_told(run, client, client.error.name), f"no client may be told {client.error}"
     else:
         assert client.gone
-    if client.error is not None and client.error.name == "draining" and not run.happened.keys() & HOLDS_UP:
+    draining = client.error is not None and client.error.name == "draining"
+    if draining and not client.slowed and not run.happened.keys() & HOLDS_UP:
         assert heard == wanted, "what was taken before the end of a drain has its finals"
 
 
-def may_be_told(run: Run, session_id: SessionId, error: str) -> bool:
+def may_be_told(run: Run, client: SimClient, error: str) -> bool:
     """Whether something happened of which a client is to be told so."""
-    happened, quarantined = run.happened, session_id in run.quarantined()
-    unsure = run.cluster is not None and (run.cluster.store.was_unsure or happened["store"] or happened["empty"])
+    happened, quarantined = run.happened, client.session_id in run.quarantined()
+    unsure = run.cluster is not None and bool(run.cluster.store.was_unsure or happened["store"] or happened["empty"])
     match error:
         case "draining":
             return any(site.drained for site in run.sites) or happened["bus"] > 0
-        case "session_not_found":  # a quarantine was told to a connection that had broken, or no ticket was handed in
-            if quarantined:
+        case "session_not_found":
+            if quarantined:  # told to a connection that had broken
                 return True
             if run.cluster is None:
                 return any(site.drained for site in run.sites)
-            return bool(unsure and happened.keys() & MOVES)
+            if not client.acks:  # it had not begun
+                return bool(happened.keys() & MOVES)
+            if not misses_nothing(run, client):
+                return True
+            return unsure and client.session_id in run.cluster.store.missed
         case "quarantined":
-            deadly = run.deadly is not None and any(
-                client.session_id == session_id for client in run.clients if client.name == run.deadly[0]
-            )
+            deadly = run.deadly is not None and client.name == run.deadly[0]
             ends = sum(fault.kind in ("crash", "freeze") for fault in run.faults)
             return quarantined and (deadly or ends >= 2)
         case "store_unavailable":  # it is empty, and so is the worker
@@ -121,13 +127,16 @@ def law_3(results: list[ResultMessage]) -> None:
             shown_before[segment] = result
 
 
-def was_published(client: SimClient, records: list[Record]) -> None:
-    """Indices without gaps; the audio is the client's, from its begin on; nothing acknowledged is missing."""
+def was_published(client: SimClient, records: list[Record], *, failed: bool) -> None:
+    """Indices without gaps; the audio is the client's, from its begin on; nothing acknowledged is missing.
+
+    Of a session that has `failed` what was on its way to the log may be acknowledged, and is of no use to anybody.
+    """
     assert [record.index for record in records] == list(range(len(records)))
     audio = [record for record in records if isinstance(record, AudioChunk)]
     assert client.script.audio.startswith(b"".join(record.data for record in audio))
     assert [record.sequence for record in audio] == list(range(len(audio)))
-    assert not client.acks or client.acks[-1] < len(audio), "what is acknowledged is published"
+    assert failed or not client.acks or client.acks[-1] < len(audio), "what is acknowledged is published"
 
 
 def flushes(run: Run, client: SimClient, records: list[Record]) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from streamscribe.core.errors import StoreUnavailable
+from streamscribe.core.ids import SessionId
 from streamscribe.store.memory_sessions import MemorySessions
 
 LEASE_TTL_S = 2.0
@@ -24,6 +25,8 @@ class SimStore:
         """The share of calls that fail; half of those are done."""
         self.was_unsure = self.unsure > 0
         self.lives = 0
+        self.missed: set[SessionId] = set()
+        """Sessions whose tickets were asked for and not there."""
         self.sessions = self._new()
 
     def _new(self) -> MemorySessions:
@@ -61,6 +64,8 @@ class StoreEnd:
         if self.dead or (unsure and rng.random() < 0.5):
             raise StoreUnavailable
         answer = await getattr(store.sessions, method)(*args, **kwargs)
+        if method == "ticket" and answer is None:
+            store.missed.add(args[0])
         await asyncio.sleep(rng.uniform(0, 0.01))
         if unsure:  # it was done, and nobody knows
             raise StoreUnavailable

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from streamscribe.bus.kafka.envelope import RecordHeaders
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.positions import Positions
+from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.downlink import Downlink
+from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import Flushed, SessionOpened
 from streamscribe.core.result_log import ResultLog
+from streamscribe.core.session_past import SessionPast
 from streamscribe.worker import stream
 from streamscribe.worker.recovery import beginning
 from tests.sim.run import simulate
@@ -26,8 +30,11 @@ FOUND = {
     155: "a suspect was tried until it had caught up with its client, which it never did behind a slow store",
     243: "records were passed over that came before their partition was known to be ours",
     705: "a worker's books were looked at while a session that it had let go was still unwinding",
+    1985: "a session that ended where no gateway was any more could be moved sixteen times, and never be read",
     1994: "an error that closed nothing was taken for why the connection broke later, and nothing was resumed",
+    3155: "a client that was away for longer than marks are behind was to have missed nothing",
     4000: "a quarantine was told to a connection that had broken: its client finds no session",
+    12266: "the finals of a gateway that drains were demanded in time where the only worker did not keep up",
 }
 """Seeds that failed once, and of what."""
 
@@ -116,4 +123,37 @@ def test_it_finds_a_checkpoint_saved_before_what_was_told_is_in_the_log(monkeypa
         return self.checkpoints.pop()[1] if self.checkpoints else None
 
     monkeypatch.setattr(Owned, "durable_checkpoint", hasty)
+    finds(range(661, 1400, 2))
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_worker_that_hears_a_gateway_whose_session_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = Sessions._receive
+
+    def hears_all(self: Sessions, partition: Any, record: Any, headers: RecordHeaders, offset: int) -> None:
+        session = partition.sessions.get(record.session_id)
+        newest = headers.generation if session is None else max(headers.generation, session.generation)
+        receive(self, partition, record, replace(headers, generation=newest), offset)
+
+    monkeypatch.setattr(Sessions, "_receive", hears_all)
+    finds(range(261, 900, 2))
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_gateway_that_does_not_know_what_was_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionPast, "hear", lambda self, event: None)
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_session_that_nobody_ends_when_its_gateway_and_client_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Sessions, "_orphan", lambda self, session: None)
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ends, "guilty", property(lambda self: False))
     finds(KAFKA)
