@@ -212,7 +212,7 @@ def test_what_the_store_has_and_nobody_can_read_fails_its_session_alone(what: st
         await asyncio.sleep(5)
         assert site.failures() == {"a": "internal"}
         assert site.finished() == {B}
-        assert not site.workers[0].unusable
+        assert not site.workers[0].over
 
     virtually(play)
 
@@ -236,7 +236,7 @@ def test_a_defect_of_a_worker_at_one_record_fails_its_session_and_no_record_behi
         assert site.failures() == {"a": "internal"}
         assert site.finished() == {B}
         assert [record.index for record in listener.heard[B]] == list(range(8))
-        assert not bus.unusable
+        assert not bus.over
 
     assert [one["message"] for one in virtually(play).failures] == ["a bus has a defect"]
 
