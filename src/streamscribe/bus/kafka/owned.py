@@ -24,9 +24,10 @@ class Owned:
     `generation` is that of the gateway whose record came last; who is told (`reply_to`, `told_generation`) may be known
     earlier. The gateways that the session has `left` have not heard so yet.
 
-    `waiting` has what comes until it is live, bounded by what its partition may leave unsettled; `trying` what has not
-    been handed over yet of one that is tried (`trial`). A session that is `ended` is over for everybody, not only here.
-    Its records before `read_to` are those that former owners could have read, once that is known.
+    `waiting` has what comes until it is live; `trying` what has not been handed over yet of one that is tried
+    (`trial`). Both are bounded by what its partition may hold; one of which nothing is held is `given`. A session that
+    is `ended` is over for everybody, not only here. Its records before `read_to` are those that former owners could
+    have read, once that is known.
     `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
     a lease to say so.
     """
@@ -47,6 +48,7 @@ class Owned:
     trying: deque[Record] | None = None
     error: StreamScribeError | None = None
     live: bool = False
+    given: bool = False
     over: bool = False
     ended: bool = False
     read_to: int | None = None

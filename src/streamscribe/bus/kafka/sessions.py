@@ -161,6 +161,7 @@ class Sessions:
         if ends.count and not partition.marked:
             self.teller.mark(self._topics.audio, partition.number, self.leases.owner)
             partition.marked = True
+            self._steer(partition)
         begin = 1 if opened is None or opened.checkpoint is None else max(1, opened.checkpoint.index)
         self.teller.tell_moved(session)
         if session.error is not None:
@@ -173,6 +174,9 @@ class Sessions:
             self._open(session, opened, begin, alone=ends.suspect)
             if ends.suspect:
                 await self._trials.run(session)
+            if not session.over:
+                partition.give(session)
+                self._steer(partition)
 
     async def _known(self, session: Owned) -> SessionOpened | None:
         """Claims the session; what the store knows of it, as far as this version can read it."""
