@@ -13,11 +13,15 @@ from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
 from streamscribe.core.ids import TenantId
 from streamscribe.gateway.drain import drain
 from streamscribe.settings import GatewaySettings
+from streamscribe.wire.session_mark import decode_mark
 from tests.service.cluster_kit import Cluster, cluster
 from tests.service.gateways_here import TENANT, Client, frozen_redis, gateway_here, spoken
 from tests.service.kit import noise_speech
 
 pytestmark = pytest.mark.timeout(150)
+
+SILENCE = bytes(48_000)
+"""So long that an endpoint follows what was said."""
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +119,16 @@ async def test_a_session_is_resumed_where_it_still_is_while_redis_is_away(runnin
 
 
 async def marked(gateway: ClusterGateway, client: Client) -> None:
-    """Returns when the store knows a place of the session that is not its opening, and no other."""
-    store = gateway.hub._register._store  # type: ignore[attr-defined]
+    """Returns when the store knows a place of the session behind its first result, and no other.
+
+    No text may be open then: a session that stops in the middle of a voice has no such place.
+    """
+    register = gateway.hub._register
     while True:
-        ticket = await store.ticket(client.live.bus_id)  # type: ignore[union-attr]
-        if ticket.gateway == gateway.hub._register._gateway and len(ticket.places) == 1 and ticket.places[0].mark:  # type: ignore[attr-defined]
+        ticket = await register._store.ticket(client.live.bus_id)  # type: ignore[attr-defined, union-attr]
+        first = ticket.places[0].mark
+        alone = ticket.gateway == register._gateway and len(ticket.places) == 1  # type: ignore[attr-defined]
+        if alone and first and decode_mark(first).downlink.results.last_version:
             return
         await asyncio.sleep(0.1)
 
@@ -128,7 +137,7 @@ async def test_law_3_a_session_is_read_from_a_mark_near_its_present_by_each_gate
     running: Cluster, elsewhere: ClusterGateway
 ) -> None:
     near = {"limits__resume_window_s": "1.5", "limits__slow_reader_timeout_s": "0.5"}
-    said = [noise_speech(50 + number, bursts=2) for number in range(4)]
+    said = [noise_speech(50 + number, bursts=2) + SILENCE for number in range(4)]
     undisturbed, client = Client(), Client()
     undisturbed.open(elsewhere)
     alone = asyncio.ensure_future(undisturbed.say(b"".join(said)))
@@ -157,7 +166,7 @@ async def test_a_client_that_lacks_results_from_before_the_mark_finds_no_session
     async with gateway_here(running, **near) as first:
         client = Client()
         client.open(first)
-        await client.say(noise_speech(3, bursts=2))
+        await client.say(noise_speech(3, bursts=2) + SILENCE)
         await marked(first, client)
         old, again = replace(client.resume(), last_version=0), Client()
         await elsewhere.hub.resume_anywhere(TENANT, old, again)
