@@ -23,7 +23,8 @@ class Membership:
     """The consumer of a worker. What the loop asks for (`pause`, `resume`, `commit`) is done at the next turn.
 
     A partition begins at its committed offset. Before one is given to another worker, `give_up` is waited for and the
-    offsets that it gives are committed; where it was lost already, `lost` is told, and nothing is committed.
+    offsets that it gives are committed; where that takes too long, or the partition was lost already, `lost` is told,
+    and nothing is committed. `give_up` lets go before it waits for anything.
     """
 
     def __init__(
@@ -106,10 +107,15 @@ class Membership:
 
     def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         numbers = [part.partition for part in parts]
-        asked = asyncio.run_coroutine_threadsafe(self._asked(numbers), self._loop)
-        with suppress(TimeoutError, KafkaException):  # then another hears a little more of it again
+        too_late = threading.Event()
+        asked = asyncio.run_coroutine_threadsafe(self._give_up_in_time(numbers, too_late), self._loop)
+        try:
             if offsets := asked.result(GIVE_UP_S):
-                consumer.commit(offsets=self._with_offsets(offsets), asynchronous=False)
+                with suppress(KafkaException):  # then another hears a little more of it again
+                    consumer.commit(offsets=self._with_offsets(offsets), asynchronous=False)
+        except TimeoutError:
+            too_late.set()
+            self._reader.on_loop(self._lost, numbers)
         self._disown(numbers)
         consumer.incremental_unassign(parts)
 
@@ -119,8 +125,9 @@ class Membership:
         self._disown(numbers)
         consumer.incremental_unassign(parts)
 
-    async def _asked(self, numbers: Collection[int]) -> dict[int, int]:
-        return await self._give_up(numbers)
+    async def _give_up_in_time(self, numbers: Collection[int], too_late: threading.Event) -> dict[int, int]:
+        """Begins only while the rebalance waits for it: later, the partitions may be ours again."""
+        return {} if too_late.is_set() else await self._give_up(numbers)
 
     def _disown(self, numbers: Collection[int]) -> None:
         self._owned.difference_update(numbers)
