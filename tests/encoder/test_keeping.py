@@ -179,6 +179,41 @@ def test_a_request_is_counted_once_and_a_merged_one_neither_found_nor_missed():
         assert cache.asked == Asked(hits=1, misses=2)
 
 
+def test_who_found_an_invalid_embedding_is_counted_so_though_another_has_it_encoded():
+    cache = WatchedCache()
+    with rig(cache=cache) as one:
+        bad = one.submit(clip(1)).result().embedding[:-1]
+        cache.purge()
+        one.occupy()
+        futures = [one.submit(clip(1))]
+        one.queued(2)
+        cache.put(None, cache.given[0], bad)
+        futures += [one.submit(clip(1)), one.submit(clip(1))]
+        until(lambda: len(one.service._flights._flight_of) == 4)
+        one.encoder.gate.set()
+        lookups = [encoding.lookup for encoding in results(futures)]
+        assert lookups[0] is Lookup.MISS
+        assert sorted(lookups[1:]) == [Lookup.INVALID, Lookup.MERGED]
+        assert one.observer.lookups == {Lookup.MISS: 3, Lookup.INVALID: 1, Lookup.MERGED: 1}
+        assert cache.asked == Asked(hits=0, misses=4)
+
+
+def test_who_found_an_invalid_embedding_is_counted_so_though_a_valid_one_has_come_meanwhile():
+    class Mended(WatchedCache):
+        spoilt = False
+
+        def get(self, key):
+            found, spoilt, self.spoilt = super().get(key), self.spoilt, False
+            return found[:-1] if spoilt else found
+
+    cache = Mended()
+    with rig(cache=cache) as one:
+        one.submit(clip(1)).result()
+        cache.spoilt = True
+        assert one.submit(clip(1)).result().lookup is Lookup.INVALID
+        assert one.encoder.encoded(clip(1)) == 1
+
+
 def test_a_cache_that_rests_is_neither_asked_nor_counted():
     turns = []
     policy = WorthPolicy(window=4, patience=2)

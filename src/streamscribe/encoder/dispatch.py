@@ -117,8 +117,14 @@ class Dispatch:
             _log.error("an embedding was not kept", exc_info=error)
 
     def _land(self, flight: Flight, embedding: Embedding) -> None:
-        """Answers all who wait; where that fails, each who has no answer yet gets an error."""
+        """Answers all who wait; where that fails, each who has no answer yet gets an error.
+
+        It was encoded for the first of them, and the others were merged: also where the one who began it has left.
+        """
         callers = self._flights.end(flight)
+        for follower in callers[1:]:
+            if follower.lookup is not Lookup.INVALID:
+                follower.lookup = Lookup.MERGED
         try:
             self._answer(callers, embedding)
         except Exception as error:  # noqa: BLE001 - a future's callback: what it raises would be told to nobody

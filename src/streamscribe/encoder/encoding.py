@@ -19,7 +19,7 @@ class Lookup(StrEnum):
     MISS = "miss"
     """It was encoded."""
     INVALID = "invalid"
-    """What was in the cache is not an embedding of this audio; it was encoded."""
+    """What was in the cache is not an embedding of this audio; it was encoded anew, for this request or another."""
     BYPASS = "bypass"
     """It was encoded without a look at the cache: a draft, what nothing may be kept of, or silence, which is not."""
 

@@ -17,7 +17,10 @@ from streamscribe.models.ports import Embedding, Window
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One request, without its audio: that is let go once it is read. `began` is as `Purges` counts."""
+    """One request, without its audio: that is let go once it is read. `began` is as `Purges` counts.
+
+    `lookup` is what its own look at the cache brought, until it is answered.
+    """
 
     id: int
     tenant: TenantId | None
@@ -74,7 +77,6 @@ class Flights:
             role = self._books.join((caller.id,) if caller.key is None else caller.key, caller.id)
             if isinstance(role, Follow):
                 flight = self._flights[role.flight]
-                caller.lookup = Lookup.MERGED
                 flight.callers[caller.id] = caller
                 flight.store |= caller.store
                 flight.priority = min(flight.priority, caller.priority)

@@ -78,7 +78,8 @@ class AudioLookup:
         if embedding is None:
             return None
         if flaw(embedding, self.rows(caller), self._encoder.width) is None:
-            caller.lookup = Lookup.HIT
+            if caller.lookup is not Lookup.INVALID:  # what it found at first
+                caller.lookup = Lookup.HIT
             return embedding
         caller.lookup = Lookup.INVALID
         self._cache.remove_if_same(key, embedding)
