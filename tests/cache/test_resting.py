@@ -61,6 +61,21 @@ def test_outputs_are_given_back_when_nothing_is_found_and_none_is_kept_meanwhile
     cache.check_integrity()
 
 
+def test_an_output_that_was_being_put_when_the_cache_went_to_rest_is_given_back_too():
+    cache = RestingOutputs(lambda turn: None, POLICY, max_entries=9, max_bytes=1 << 20, tenant_share=1.0)
+
+    class LateRows(np.ndarray):
+        def copy(self, order="C"):
+            for _ in range(20):
+                cache.looked_up(found=False)
+            assert cache.rests
+            return np.array(self)
+
+    assert not cache.put(ACME, KEY, ROWS.view(LateRows))
+    assert cache.stats().entries == 0
+    cache.check_integrity()
+
+
 def test_outputs_that_are_found_again_stay():
     turns = []
     cache = RestingOutputs(turns.append, POLICY, max_entries=9, max_bytes=1 << 20, tenant_share=1.0)

@@ -91,7 +91,12 @@ class RestingOutputs(StageOutputCache):
 
     def put(self, tenant: TenantId | None, key: CacheKey, value: Embedding, namespace: Hashable = None) -> bool:
         """As of any such cache; False while it rests."""
-        return not self._rest.resting() and super().put(tenant, key, value, namespace)
+        if self._rest.resting() or not super().put(tenant, key, value, namespace):
+            return False
+        if self._rest.rests:  # since it was asked: this may have come after all else was given back
+            self.purge()
+            return False
+        return True
 
     def looked_up(self, *, found: bool) -> None:
         """A request was looked up, and found or not: that decides on the rest."""
