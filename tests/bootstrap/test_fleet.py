@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from streamscribe.bootstrap.desk import merged
 from streamscribe.bootstrap.fleet import settings as shares
@@ -175,3 +176,16 @@ async def test_a_defect_of_who_keeps_the_workers_ends_the_server_instead_of_bein
     with pytest.raises(ExceptionGroup) as ended:
         await serve()
     assert ended.group_contains(ZeroDivisionError)
+
+
+async def test_what_keeps_a_worker_from_replacing_its_models_is_in_the_log() -> None:
+    settings = load(None, {"worker.processes": 1, "model.profile": "fake"})
+    async with fleet_platform(settings) as running:
+        await running.wait_ready()
+        ((_, worker),) = running.supervisor.workers
+        worker.link.close()
+        with capture_logs() as lines:
+            await running.reloads.to(settings.model)
+    (told,) = [line for line in lines if line["event"] == "models are not replaced"]
+    assert (told["component"], told["code"]) == ("worker-0", "model_unavailable")
+    assert told["detail"] == "a worker process gave no answer"

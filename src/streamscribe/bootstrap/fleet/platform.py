@@ -44,7 +44,8 @@ class FleetReloads:
             try:
                 await worker.ask("reload", settings=model, timeout_s=RELOAD_TIMEOUT_S)
             except StreamScribeError as error:
-                _log.error("models are not replaced", component=f"worker-{number}", code=error.code)
+                name, detail = f"worker-{number}", error.message
+                _log.error("models are not replaced", component=name, code=error.code, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
