@@ -1,7 +1,10 @@
 """`streamscribe models` for people and for machines; the models come from the suite's own model folder."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -37,6 +40,15 @@ class TestEmptyFolder:
         table = run("list").stdout
         assert all(id_ in table for id_ in IDS)
         assert "CC-BY-SA-3.0" in table
+
+    @pytest.mark.parametrize("columns", [40, 80])
+    def test_of_the_list_nothing_is_cut_and_it_fits_a_terminal_of_80_columns(self, tmp_path, columns):
+        command = [sys.executable, "-m", "streamscribe.cli", "models", "list", "--dir", tmp_path]
+        environment = {**os.environ, "COLUMNS": str(columns)}
+        table = subprocess.run(command, capture_output=True, text=True, env=environment).stdout.splitlines()[1:]
+        assert table[0].split() == ["model", "task", "languages", "licence", "size"]
+        assert max(map(len, table)) <= 80
+        assert not [line for line in table if "…" in line]
 
     @pytest.mark.parametrize("command", ["verify", "path", "remove"])
     def test_what_is_not_installed_exits_3_and_says_what_to_type(self, run, command):

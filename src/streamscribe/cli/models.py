@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from streamscribe.cli.options import JsonOption
-from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.cli.output import Exit, err, fail, out, print_json, print_table
 from streamscribe.core.errors import ModelUnavailable, NotFound
 
 if TYPE_CHECKING:
@@ -44,18 +44,17 @@ def list_(directory: DirOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(rows)
         return
-    table = Table(title=f"models in {_folder(directory)}", title_justify="left", box=SIMPLE_HEAD)
-    table.add_column("model", no_wrap=True)
-    for heading in ("task", "languages"):
-        table.add_column(heading)
-    table.add_column("licence", min_width=12)  # the longest word: a licence is wrapped, not cut
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("installed", justify="center")
+    out.print(f"models; ✓: installed in {_folder(directory)}", markup=False)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)  # 80 columns of a terminal
+    table.add_column("")
+    for heading, wraps_at in ("model", None), ("task", None), ("languages", 9), ("licence", 12):
+        table.add_column(heading, max_width=wraps_at)
+    table.add_column("size", justify="right")
     for row in rows:
         mark = "[green]✓[/]" if row["installed"] else "-"
         languages = " ".join(row["languages"])
-        table.add_row(row["id"], row["task"], languages, row["licence"], _megabytes(row["size_bytes"]), mark)
-    out.print(table)
+        table.add_row(mark, row["id"], row["task"], languages, row["licence"], _megabytes(row["size_bytes"]))
+    print_table(table)
 
 
 @app.command()
