@@ -81,3 +81,15 @@ def test_doctor_says_what_of_the_cluster_is_not_ready(run, brokers):
     assert (done.code, found["Kafka"]["ok"], found["Kafka topics"]["ok"]) == (1, True, False)
     assert found["Kafka topics"]["type_this"] == "streamscribe topics ensure"
     assert found["Kafka session timeout"]["detail"] == "2000 ms; the brokers do not say what they allow"
+
+
+def test_doctor_says_once_what_to_type_and_only_what_helps(run, brokers):
+    common = setting("model.profile=fake", "gateway.port=0", "gateway.funasr_port=-1", *FEW)
+    missing = run("doctor", *common, *setting("kafka.topic_prefix=once-more-"), KAFKA_BROKERS=brokers)
+    assert missing.out.count("type: streamscribe topics ensure") == 1
+    few = setting(*FEW, "kafka.topic_prefix=other-counts-")
+    assert run("topics", "ensure", *few, KAFKA_BROKERS=brokers).code == 0
+    others = setting("kafka.topic_prefix=other-counts-", "kafka.audio_partitions=8")
+    done = run("doctor", *common, *others, KAFKA_BROKERS=brokers)
+    assert (done.code, "topics ensure" in done.out) == (1, False)
+    assert "type --set kafka.audio_partitions=4" in done.out

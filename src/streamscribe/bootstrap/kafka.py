@@ -11,6 +11,8 @@ from streamscribe.settings import Settings, SettingsError
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.topics import TopicState
 
+ENSURE = "streamscribe topics ensure"
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaFinding:
@@ -52,7 +54,8 @@ def kafka_findings(settings: Settings) -> list[KafkaFinding]:
         states = topics.check(settings.kafka)
         of_topics = KafkaFinding("Kafka topics", True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
     except (SettingsError, BusUnavailable) as error:
-        of_topics = KafkaFinding("Kafka topics", False, str(error), "streamscribe topics ensure")
+        detail, missing, _ = str(error).partition(f"; type: {ENSURE}")
+        of_topics = KafkaFinding("Kafka topics", False, detail, ENSURE if missing else "")
     return [KafkaFinding("Kafka", True, "answers"), of_topics, _of_timeout(settings, least_ms)]
 
 
