@@ -63,6 +63,16 @@ def test_a_setting_without_a_value_exits_2_and_says_the_form(run):
     )
 
 
+@pytest.mark.parametrize("profile", ["whisper", "fake"])
+def test_a_model_that_the_profile_has_not_exits_2_and_says_which_profiles_have_it(run, profile):
+    done = run("serve", "--profile", profile, "--model", "auto")
+    assert (done.code, done.err) == (
+        2,
+        f"error: setting model.second_pass: {profile} has one model for segments, and no auto; "
+        "add --profile tiny or --profile zh\n",
+    )
+
+
 @pytest.mark.parametrize("command", [["serve"], ["warmup"], ["transcribe", "x.wav"], ["demo"]], ids=lambda c: c[0])
 def test_missing_models_exit_3_with_the_command_to_type(run, command, tmp_path):
     done = run(*command, STREAMSCRIBE_MODEL__DIR=str(tmp_path / "none"))

@@ -168,8 +168,11 @@ def settings_from(config: Path | None, assignments: list[str] | None, **flags: A
     overrides.update({name.replace("__", "."): value for name, value in flags.items() if value is not None})
     settings = load(config, overrides)
     if "model.second_pass" in overrides and settings.model.profile not in PROFILES_OF_SEGMENT_MODELS:
-        named = " and ".join(PROFILES_OF_SEGMENT_MODELS)
-        raise SettingsError(f"setting model.second_pass: of the profiles {named}, not of {settings.model.profile}")
+        others = " or ".join(f"--profile {name}" for name in PROFILES_OF_SEGMENT_MODELS)
+        raise SettingsError(
+            f"setting model.second_pass: {settings.model.profile} has one model for segments, and no "
+            f"{settings.model.second_pass}; add {others}"
+        )
     return settings
 
 
