@@ -41,11 +41,11 @@ class TestList:
         done = run("sessions", "list", REDIS_URL=redis_url)
         assert (done.code, done.err) == (0, "")
         rows = [row.split("│") for row in done.out.splitlines() if "│" in row]
-        told = [[cell.strip() for cell in row[1:8]] for row in rows]
+        told = [[cell.strip() for cell in row[1:9]] for row in rows]
         assert told == [
-            ["waits", "acme", "created", "none", "0", "0.0 s", "0.0 s"],
-            ["lags", "bob", "streaming", "worker-7", "1", "10.0 s", "3 min"],
-            ["runs", "acme", "streaming", "worker-7", "1", "0.2 s", "3 min"],
+            ["waits", "acme", "created", "g1", "none", "0", "0.0 s", "0.0 s"],
+            ["lags", "bob", "streaming", "g1", "worker-7", "1", "10.0 s", "3 min"],
+            ["runs", "acme", "streaming", "g1", "worker-7", "1", "0.2 s", "3 min"],
         ]
 
     def test_no_id_is_cut_on_a_narrow_screen(self, run, redis_url):
@@ -58,10 +58,11 @@ class TestList:
         assert told["total"] == 1
         (session,) = told["sessions"]
         assert session["age_s"] > 0
-        assert {name: session[name] for name in ("session_id", "called", "stage", "owner", "lag_ms")} == {
+        assert {name: session[name] for name in ("session_id", "called", "stage", "gateway", "owner", "lag_ms")} == {
             "session_id": "lags",
             "called": "call-lags",
             "stage": "streaming",
+            "gateway": "g1",
             "owner": "worker-7",
             "lag_ms": 10_000,
         }

@@ -60,10 +60,11 @@ def list_(
     if not views:
         err.print("no session is open")
         return
-    table = Table("session", "tenant", "stage", "worker", "owners", "lag", "received", "heard of", "age")
+    table = Table("session", "tenant", "stage", "gateway", "worker", "owners", "lag", "received", "heard of", "age")
     for view in views:
-        whose = (str(view.session_id), view.tenant_id or "", view.stage or "", view.owner or "none", str(view.owners))
-        table.add_row(*whose, _ms(view.lag_ms), _ms(view.received_ms), _ago(view.told_s), _s(view.age_s))
+        who = (str(view.session_id), view.tenant_id or "", view.stage or "")
+        where = (view.gateway or "none", view.owner or "none", str(view.owners))
+        table.add_row(*who, *where, _ms(view.lag_ms), _ms(view.received_ms), _ago(view.told_s), _s(view.age_s))
     print_table(table)
     _tell_more(page, limit)
 
