@@ -1,28 +1,112 @@
-"""What ends while nobody asks for anything."""
+"""Several workers that share a Redis, asked as one: what is purged in all of them is in none."""
 
-import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 
-import numpy as np
+import msgspec
+import pytest
 
-from streamscribe.bootstrap.desk import sweep
-from streamscribe.cache.levels import BlobLevel, EmbeddingLevel, Levels
-from streamscribe.cache.memory import MemoryBlobs
-from streamscribe.cache.stage_output import StageOutputCache
-from tests.cache.kit import ACME, KEYS
-from tests.contracts.blob_store import Clock
+from streamscribe.bootstrap.caches import open_caches
+from streamscribe.bootstrap.desk import Asked, LevelsDesk, WorkersDesk
+from streamscribe.core.ids import TenantId
+from streamscribe.models.ports import SegmentRequest
+from streamscribe.settings import CacheSettings
+from streamscribe.wire.rest import encode
+from tests.cache.kit import ACME, OTHER, SAID, SOURCES, noise
+from tests.contracts.redis_server import redis_server
 
-KEY = KEYS.derive(ACME, "embedding")
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
-async def test_what_has_ended_goes_on_an_idle_server_too():
-    clock = Clock()
-    blobs = MemoryBlobs(max_bytes=1000, clock=clock)
-    outputs = StageOutputCache(max_entries=9, max_bytes=1000, tenant_share=1.0, ttl_s=60, clock=clock)
-    blobs.put(KEYS.owner(ACME), KEY, b"text", 60)
-    outputs.put(ACME, KEY, np.ones((1, 4), np.float32))
-    levels = Levels([EmbeddingLevel(outputs), BlobLevel("texts", blobs, {"memory": blobs}, KEYS, ttl_s=60)])
-    sweeping = asyncio.create_task(sweep(levels, every_s=0.001))
-    clock.now += 61
-    while blobs._blobs or outputs._values:
-        await asyncio.sleep(0.001)
-    sweeping.cancel()
+class Worker:
+    """What one worker process keeps of what it recognised."""
+
+    def __init__(self, folder: Path, redis_url: str) -> None:
+        wishes = {"secret_file": folder / "secret", "transcripts": True, "redis_url": redis_url}
+        self.caches = open_caches(CacheSettings.model_validate(wishes))
+        transcripts = self.caches.open_transcripts()
+        assert transcripts is not None
+        self.transcripts = transcripts
+        self.desk = LevelsDesk(self.caches.levels)
+
+    def begin(self, seed: int, tenant: TenantId = ACME) -> Callable[[], bool]:
+        """Looks for a segment's transcript, finds none, and gives what keeps it later."""
+        found = self.transcripts.find(SegmentRequest(noise(seed), tenant_id=tenant), SOURCES)
+        assert found.said is None
+        key = found.key
+        assert key is not None
+        return lambda: self.transcripts.keep(tenant, key, SAID)
+
+    def knows(self, seed: int, tenant: TenantId = ACME) -> bool:
+        return self.transcripts.find(SegmentRequest(noise(seed), tenant_id=tenant), SOURCES).said is not None
+
+
+@pytest.fixture
+def workers(tmp_path: Path, redis_url: str) -> Iterator[list[Worker]]:
+    workers = [Worker(tmp_path, redis_url) for _ in range(2)]
+    yield workers
+    for worker in workers:
+        worker.caches.levels.purge()
+        worker.caches.levels.close()
+
+
+def one_after_the_other(
+    workers: Sequence[Worker], between: Callable[[], None]
+) -> Callable[[Asked, TenantId | None], Awaitable[Sequence[msgspec.Raw]]]:
+    """Asks each worker; `between` them something happens, the first time."""
+    happened = False
+
+    async def ask_all(asked: Asked, tenant: TenantId | None) -> Sequence[msgspec.Raw]:
+        nonlocal happened
+        told = []
+        for worker in workers:
+            told.append(msgspec.Raw(encode(await worker.desk.answer(asked, tenant))))
+            if not happened:
+                happened = True
+                between()
+        return told
+
+    return ask_all
+
+
+async def test_what_one_worker_keeps_and_another_reads_between_their_purges_is_in_none_when_all_are_over(
+    workers: list[Worker],
+) -> None:
+    first, second = workers
+    late, others = second.begin(1), second.begin(2, OTHER)
+
+    def between() -> None:
+        assert late()
+        assert others()
+        assert first.knows(1)
+        assert first.knows(2, OTHER)
+
+    await WorkersDesk(one_after_the_other(workers, between)).purge(ACME)
+    assert not first.knows(1)
+    assert not second.knows(1)
+    assert first.knows(2, OTHER)
+
+
+async def test_what_several_workers_began_before_a_purge_is_put_back_by_none_of_them(workers: list[Worker]) -> None:
+    late = [worker.begin(3) for worker in workers]
+    await WorkersDesk(one_after_the_other(workers, lambda: None)).purge(ACME)
+    assert [keep() for keep in late] == [False, False]
+    assert not any(worker.knows(3) for worker in workers)
+
+
+async def test_what_is_told_to_be_purged_is_what_each_worker_had_when_it_was_asked_first(workers: list[Worker]) -> None:
+    first, second = workers
+    assert first.begin(4)()
+    assert second.knows(4)
+    late = second.begin(5)
+
+    def between() -> None:
+        assert late()
+        assert first.knows(5)
+
+    purged = await WorkersDesk(one_after_the_other(workers, between)).purge(ACME)
+    assert (purged.purged["transcripts"], purged.workers) == (1 + 2, 2)

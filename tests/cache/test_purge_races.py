@@ -34,9 +34,14 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def caches(tmp_path: Path, redis_url: str) -> Iterator[Caches]:
-    folders = {"feature_cache_dir": tmp_path / "rows", "transcript_dir": tmp_path / "texts"}
-    settings = CacheSettings(secret_file=tmp_path / "secret", transcripts=True, redis_url=redis_url, **folders)
-    caches = open_caches(settings)
+    wishes = {
+        "secret_file": tmp_path / "secret",
+        "feature_cache_dir": tmp_path / "rows",
+        "transcripts": True,
+        "transcript_dir": tmp_path / "texts",
+        "redis_url": redis_url,
+    }
+    caches = open_caches(CacheSettings.model_validate(wishes))
     caches.embeddings.enter(("of the fake", *FakeEncoder.encoder_identity))  # so that they outlive each service
     yield caches
     caches.levels.purge()

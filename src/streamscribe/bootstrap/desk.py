@@ -74,9 +74,14 @@ class WorkersDesk:
         return merged([one for one in told if one is not None], figures=figures)
 
     async def purge(self, tenant: TenantId) -> Purged:
-        """Forgets all of a tenant in every worker; how many things each level had. Raises CacheUnavailable."""
+        """Forgets all of a tenant in every worker; how many things each level had, of each worker's.
+
+        All are asked twice: before the last of them has done it the first time, one that has may have read from the
+        Redis that they share what another has just put there. Raises CacheUnavailable.
+        """
         async with self._turn:
             told = [_purged.decode(raw) for raw in await self._ask_all("purge", tenant)]
+            await self._ask_all("purge", tenant)
         purged: Counter[str] = Counter()
         for one in told:
             purged.update(one.purged if one is not None else {})
