@@ -1,9 +1,7 @@
 """New versions of models while they serve: what has changed, and whether there is room for two."""
 
 import asyncio
-import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -222,17 +220,6 @@ class Reloads(Protocol):
     async def to(self, settings: ModelSettings) -> object:
         """Returns when it is done; what is refused is in the logs."""
         ...
-
-
-@contextmanager
-def hangups() -> Iterator[asyncio.Event]:
-    """An event that SIGHUP sets, instead of ending the process: one that comes while models load waits for them."""
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_signal_handler(signal.SIGHUP, asked.set)
-    try:
-        yield asked
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
 
 
 async def reload_at_hangup(asked: asyncio.Event, reloading: Reloads, reread: Callable[[], Settings]) -> NoReturn:

@@ -10,9 +10,10 @@ from time import monotonic
 from streamscribe.bootstrap.cluster.gateway import cluster_gateway
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.fleet.platform import fleet_platform
+from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.parts import Parts
 from streamscribe.bootstrap.platform import platform
-from streamscribe.bootstrap.reload import hangups, reload_at_hangup
+from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure

@@ -1,6 +1,20 @@
-"""`python -m streamscribe.cli` is the `streamscribe` command."""
+"""The `streamscribe` command, also as `python -m streamscribe.cli`: what comes before anything is imported."""
 
-from streamscribe.cli.main import main
+import signal
+import sys
+
+TAKE_HANGUPS = frozenset({"serve", "gateway", "worker", "finalizer", "cluster"})
+"""The commands that go on at SIGHUP; all others end."""
+
+
+def main() -> None:
+    """Entry point. A SIGHUP that comes while a server still imports waits until it listens for it."""
+    if TAKE_HANGUPS.intersection(sys.argv[1:2]):
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    from streamscribe.cli.main import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -13,9 +13,9 @@ from streamscribe.bootstrap.cluster.gateway import gateway_name
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.worker import Working
 from streamscribe.bootstrap.desk import sweep
+from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.models import ModelLoader
-from streamscribe.bootstrap.reload import hangups
 from streamscribe.bootstrap.sessions import open_attempts
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import ModelUnavailable
@@ -34,9 +34,6 @@ from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
-
-
-_log = get_logger(__name__)
 
 
 _log = get_logger(__name__)

@@ -11,8 +11,9 @@ from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
+from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
-from streamscribe.bootstrap.reload import hangups, reload_at_hangup
+from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
