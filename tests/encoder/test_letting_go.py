@@ -6,7 +6,8 @@ import weakref
 import pytest
 
 from streamscribe.core.errors import InternalError
-from tests.encoder.kit import WatchedCache, clip, poisoned, rig, until
+from streamscribe.models.ports import Window
+from tests.encoder.kit import FakeEncoder, WatchedCache, clip, poisoned, rig, until
 
 
 @pytest.fixture
@@ -44,6 +45,25 @@ def test_audio_and_embedding_are_let_go_with_the_answer_and_not_when_garbage_is_
         embedding = weakref.ref(future.result().embedding)
         del future
         until(lambda: audio() is None and embedding() is None)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_audio_and_features_are_let_go_once_encoded_though_a_language_model_still_works_with_the_embedding():
+    class Watched(FakeEncoder):
+        rows = None
+
+        def features(self, samples, frames=None, window=Window.SHORT):
+            rows = super().features(samples, frames, window)
+            self.rows = weakref.ref(rows if rows.base is None else rows.base)
+            return rows
+
+    samples = clip(1)
+    audio = weakref.ref(samples)
+    with rig(Watched(), WatchedCache()) as one:
+        encoding = one.submit(samples).result()
+        del samples
+        until(lambda: audio() is None and one.encoder.rows() is None)
+        assert (len(encoding.embedding), len(encoding.audio_fingerprint)) == (encoding.num_audio_tokens, 64)
 
 
 @pytest.mark.usefixtures("no_collector")
