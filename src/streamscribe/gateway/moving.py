@@ -1,6 +1,7 @@
 """Sessions that move between gateways: who may go on with one, and how it is made again from the log."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -18,11 +19,13 @@ from streamscribe.gateway.live_session import LiveSession
 from streamscribe.gateway.marks import Marks
 from streamscribe.gateway.register import Admit, Moved
 from streamscribe.gateway.seats import SeatKeeper
+from streamscribe.gateway.unclaimed import Unclaimed
 from streamscribe.ports import MovingBus, SessionStore, Tenant, Ticket
 from streamscribe.wire.session_mark import decode_mark
 
-MAX_MOVES = 16
-"""Of one session: its ticket names all the gateways that it has had."""
+MAX_MOVES = 128
+"""Of one session between two marks: its ticket names all the places that it has had, those too where it could not be
+had in the end. Who tries for the longest resume window comes near it."""
 
 MAX_TRIES = 3
 """To take a session whose gateway tells its place at the same time."""
@@ -61,15 +64,23 @@ class Mover:
         self._marks = Marks(bus, behind_s)
         self._tickets: dict[SessionId, Ticket] = {}
         self._late: set[SessionId] = set()
+        self._handed: Counter[SessionId] = Counter()
+        self._over: dict[SessionId, LiveSession] = {}
+        self._unclaimed = Unclaimed(bus, store)
+        self.taken = 0
+        """Sessions that have come here from other gateways."""
 
     def spoke(self, live: LiveSession) -> None:
         """Takes a seat, soon."""
         self._seats.spoke(live)
 
     def over(self, live: LiveSession) -> None:
-        """Frees the seat, soon; the ticket goes with it."""
+        """Frees the seat, soon; the ticket goes with it, once it is there if it is on its way."""
         self._forget(live)
-        self._seats.over(live)
+        if live.bus_id in self._handed:
+            self._over[live.bus_id] = live
+        else:
+            self._seats.over(live)
 
     def left(self, live: LiveSession) -> None:
         """Keeps the seat no longer, which is the next gateway's now."""
@@ -84,6 +95,7 @@ class Mover:
         self._tickets[live.bus_id] = ticket
         self._late.add(live.bus_id)
         self._marks.begin(live)
+        self._unclaimed.begin(live)
         with suppress(StoreUnavailable):
             await self._hand_in(live.bus_id)
 
@@ -92,9 +104,13 @@ class Mover:
         self._marks.heard(live)
 
     async def run(self) -> NoReturn:
-        """Hands in the tickets that are late, or that the store has lost, and moves places on; until cancelled."""
+        """Hands in the tickets that are late, or that the store has lost, and moves places on; until cancelled.
+
+        Tells sessions that wait in vain for a worker, which needs the store.
+        """
         while True:
             await asyncio.sleep(self._every_s)
+            await self._unclaimed.look()
             with suppress(StoreUnavailable):
                 await self._hand_in_late()
                 await self._settle_places()
@@ -118,7 +134,15 @@ class Mover:
     async def _hand_in(self, session_id: SessionId) -> None:
         ticket = self._tickets.get(session_id)
         if ticket is not None:
-            await self._store.hand_in(ticket)
+            self._handed[session_id] += 1
+            try:
+                await self._store.hand_in(ticket)
+            finally:
+                self._handed[session_id] -= 1
+                if not self._handed[session_id]:
+                    del self._handed[session_id]
+                    if (live := self._over.pop(session_id, None)) is not None:
+                        self._seats.over(live)
         self._late.discard(session_id)
 
     def _lacks_ticket(self, live: LiveSession) -> None:
@@ -143,6 +167,7 @@ class Mover:
 
     def _forget(self, live: LiveSession) -> None:
         self._marks.forget(live.bus_id)
+        self._unclaimed.forget(live.bus_id)
         self._tickets.pop(live.bus_id, None)
         self._late.discard(live.bus_id)
 
@@ -178,9 +203,17 @@ class Mover:
         return Moved(identity, ticket, past)
 
     def took_over(self, live: LiveSession, moved: Moved) -> None:
-        """The session is here: keeps its seat, and hears its worker."""
-        self._tickets[live.bus_id] = moved.ticket
+        """The session is here: keeps its seat, and hears its worker.
+
+        One that is over at once, as its client lacks what is no longer held, has no seat and no ticket any more.
+        """
         self._seats.took_over(live)
+        if live.over:
+            if moved.past.outcome is not None:  # else its abandonment, which is on its way, ends it on the bus
+                self._bus.let_go(live.bus_id)
+            return
+        self.taken += 1
+        self._tickets[live.bus_id] = moved.ticket
         self._bus.go_on(live.bus_id, moved.past)
         self._marks.begin(live)
 

@@ -47,8 +47,10 @@ class SeatKeeper:
         self._sessions.pop(live.bus_id, None)
 
     def took_over(self, live: LiveSession) -> None:
-        """Keeps the seat that another gateway took."""
-        if not live.over:
+        """Keeps the seat that another gateway took, or frees it where the session is over already."""
+        if live.over:
+            self._spawn(self._leave(live.seat(self._gateway)))
+        else:
             self._sessions[live.bus_id] = live
 
     async def run(self) -> NoReturn:

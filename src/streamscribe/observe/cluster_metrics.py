@@ -19,6 +19,7 @@ GAUGES = {
 }
 COUNTERS = {
     "streamscribe_fenced_events": "Events dropped of workers that had lost their sessions.",
+    "streamscribe_moved_sessions": "Sessions that came to this gateway from another.",
     "streamscribe_dead_letters": "Records or results that could not be read, or that ended workers.",
     "streamscribe_lost_sessions": "Sessions that another worker had taken.",
     "streamscribe_orphaned_sessions": "Sessions ended because no gateway had them any more.",

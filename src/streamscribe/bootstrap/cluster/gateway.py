@@ -93,8 +93,8 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
             "streamscribe_fenced_events": lambda: float(bus.fenced),
             "streamscribe_dead_letters": lambda: float(bus.dead_letters),
             "streamscribe_store_failures": lambda: float(store.counts().failures),
+            "streamscribe_moved_sessions": lambda: float(mover.taken),
         }
-        ClusterMetrics(metrics.registry, figures)
         health = Health({BUS: bus.check, STORE: store.check})
         load = LoadControl(settings.limits, metrics.session_shed)
         without_store = settings.store.admit_when_away
@@ -104,6 +104,7 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         behind_s = limits.resume_window_s + limits.slow_reader_timeout_s
         every_s = min(keep_every_s, max(behind_s / 4, 0.5))
         mover = Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
+        ClusterMetrics(metrics.registry, figures)
         hub = Hub(bus, settings.limits, metrics, door, mover, workers.new_id)
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())

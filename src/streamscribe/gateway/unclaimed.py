@@ -1,0 +1,52 @@
+"""Sessions that no worker has claimed: while the store is away none can, and who waits for long is told so."""
+
+import asyncio
+
+from streamscribe.core.errors import StoreUnavailable
+from streamscribe.core.ids import SessionId
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.ports import MovingBus, SessionStore
+
+PATIENCE_S = 10.0
+"""So long a session waits for a store that is away. After about as much audio nothing more is read of it anyway."""
+RETRY_AFTER_S = 5.0
+
+
+class Unclaimed:
+    """Sessions of this gateway of which no worker has spoken yet. Those that a worker has go on without the store."""
+
+    def __init__(self, bus: MovingBus, store: SessionStore) -> None:
+        self._bus = bus
+        self._store = store
+        self._sessions: dict[SessionId, tuple[LiveSession, float]] = {}
+        self._away_since: float | None = None
+
+    def begin(self, live: LiveSession) -> None:
+        """Its first record is about to be published."""
+        self._sessions[live.bus_id] = live, asyncio.get_running_loop().time()
+
+    def forget(self, session_id: SessionId) -> None:
+        """It is here no more."""
+        self._sessions.pop(session_id, None)
+
+    async def look(self) -> None:
+        """Asks the store, if anybody waits; who has waited in vain ends with StoreUnavailable. To be called often."""
+        for session_id in [one for one in self._sessions if self._is_claimed(one)]:
+            del self._sessions[session_id]
+        if not self._sessions:
+            self._away_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        try:
+            await self._store.check()
+        except StoreUnavailable:
+            self._away_since = away_since = now if self._away_since is None else self._away_since
+            for live, since in list(self._sessions.values()):
+                if now - max(since, away_since) >= PATIENCE_S and not self._is_claimed(live.bus_id):
+                    live.kill(StoreUnavailable(retry_after_s=RETRY_AFTER_S))
+        else:
+            self._away_since = None
+
+    def _is_claimed(self, session_id: SessionId) -> bool:
+        place = self._bus.stand(session_id, b"")
+        return place is not None and place.epoch is not None
