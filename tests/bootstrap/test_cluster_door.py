@@ -1,10 +1,13 @@
 """Whom a gateway of a cluster lets in, by what workers tell; and what it asks of all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import TypeVar
 
 import pytest
+import redis
 from pydantic import SecretStr
 
 from streamscribe.bootstrap.cluster import board as ends
@@ -19,8 +22,11 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.load import ModelLoad
 from streamscribe.core.options import SessionOptions
 from streamscribe.settings import LimitSettings, StoreSettings
+from streamscribe.wire import worker_board as wire
 from tests.cache.kit import ACME, KEYS
 from tests.contracts.redis_server import redis_server
+
+T = TypeVar("T")
 
 LIVE, FILE = SessionOptions(), SessionOptions(live=False)
 BUSY, CALM = ModelLoad("vad", 1.2, 8, 0.01), ModelLoad("vad", 0.2, 8, 0.01)
@@ -83,9 +89,17 @@ def test_without_a_worker_nobody_is_let_in_and_where_nothing_can_be_known_everyb
 
 
 @pytest.fixture(scope="module")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with redis_server(tmp_path_factory.mktemp("redis")) as url:
         yield url
+
+
+@pytest.fixture
+def redis_url(server_url: str) -> str:
+    """With nothing on the board: what one test ordered, and who was announced, is no other's."""
+    with redis.Redis.from_url(server_url) as admin:
+        admin.flushdb()
+    return server_url
 
 
 @asynccontextmanager
@@ -105,6 +119,18 @@ def kept() -> MemoryBlobs:
     blobs = MemoryBlobs(max_bytes=1000)
     blobs.put(KEYS.owner(ACME), KEYS.derive(ACME, "x"), b"text", 60)
     return blobs
+
+
+async def until(look: Callable[[], Awaitable[T]]) -> T:
+    """What `look` gives as soon as it gives anything."""
+    async with asyncio.timeout(20):
+        while not (found := await look()):
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def refused(admin: redis.Redis) -> bool:
+    return "errorstat_WRONGTYPE" in await asyncio.to_thread(admin.info, "errorstats")
 
 
 async def test_a_gateway_knows_those_who_tell_and_purges_all_of_them_and_those_that_begin_later(redis_url: str) -> None:
@@ -144,3 +170,33 @@ async def test_a_worker_that_does_not_answer_is_told_of(redis_url: str, monkeypa
             await WorkersDesk(reader.ask_all).purge(ACME)
         await reader.read()
         assert (door.count, blobs.usage().entries) == (1, 0)
+
+
+async def test_what_is_asked_before_a_workers_first_look_is_answered_and_what_was_asked_before_it_came_is_not(
+    redis_url: str,
+) -> None:
+    settings = StoreSettings(redis_url=SecretStr(redis_url), timeout_s=5)
+    async with open_board(settings) as board:
+        before, nobody = await board.order(wire.encode(wire.Order("outline")))
+        await board.announce("a", wire.encode_load(load(0)), 0)  # heard by all but itself: its reply is lost
+        meanwhile, asked = await board.order(wire.encode(wire.Order("facts")))
+        assert (nobody, asked) == ([], ["a"])
+        async with worker(settings, "a", kept()):
+            answers = await until(lambda: board.answers(meanwhile))
+        assert answers.keys() == {"a"}
+        assert await board.answers(before) == {}
+
+
+async def test_an_answer_that_redis_did_not_take_is_told_again(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ends, "EVERY_S", 0.01)
+    settings = StoreSettings(redis_url=SecretStr(redis_url), timeout_s=5)
+    with redis.Redis.from_url(redis_url) as admin:
+        admin.config_resetstat()
+        async with open_board(settings) as board:
+            await board.announce("a", wire.encode_load(load(0)), 0)
+            number, _ = await board.order(wire.encode(wire.Order("facts")))
+            admin.set(place := f"streamscribe:answers:{number}", "in the way")
+            async with worker(settings, "a", kept()):
+                await until(partial(refused, admin))
+                admin.delete(place)
+                assert (await until(lambda: board.answers(number))).keys() == {"a"}

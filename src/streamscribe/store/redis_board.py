@@ -30,17 +30,19 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """An order on the board; later ones have greater numbers."""
+    """An order on the board; later ones have greater numbers. `asked`: whether who read it is to answer."""
 
     number: int
     text: bytes
+    asked: bool
 
 
 class RedisBoard:
     """Texts of workers, each by its name, which end with who wrote them; orders to all, and their answers.
 
     Each call takes `timeout_s` at most and may be made again; raises StoreUnavailable. All times are Redis' own. What a
-    text says is not its affair. Raises ValueError for what is no Redis URL. Of one event loop.
+    text says is not its affair. Workers' names hold no white space. Raises ValueError for what is no Redis URL. Of one
+    event loop.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
@@ -61,10 +63,13 @@ class RedisBoard:
         self._connections = asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def announce(self, worker: str, text: bytes, after: int) -> list[Posted]:
-        """Says how a worker is, for `ANNOUNCED_S`; some of the orders whose numbers are greater than `after`."""
+        """Says how a worker is, for `ANNOUNCED_S`; some of the orders whose numbers are greater than `after`.
+
+        Who is to answer an order stands in it: a worker whose call failed, or who looks late, finds what it is asked.
+        """
         arguments = (worker, round(ANNOUNCED_S * 1e6), text, after)
         found = await self._script("announce", (_ENDS, _TEXTS, _ORDERS), arguments)
-        return [_posted(one) for one in found]
+        return [_posted(one, worker) for one in found]
 
     async def withdraw(self, worker: str) -> None:
         """The worker leaves."""
@@ -109,9 +114,11 @@ def _answers(number: int) -> str:
     return f"{PREFIX}answers:{number}"
 
 
-def _posted(raw: bytes) -> Posted:
-    number, _, text = raw.partition(b" ")
-    return Posted(int(number), text)
+def _posted(raw: bytes, worker: str) -> Posted:
+    """An order as `order.lua` writes it: number and names in a line, then the text."""
+    head, _, text = raw.partition(b"\n")
+    number, *names = head.split()
+    return Posted(int(number), text, asked=worker.encode() in names)
 
 
 def _whole(common: str, script: str) -> str:

@@ -28,6 +28,8 @@ LOOK_FOR_ANSWERS_EVERY_S = 0.1
 ANSWERS_TIMEOUT_S = 60.0
 """How long all workers may take: a purge of Redis walks all its keys."""
 MAX_WAITING = 16
+ANSWER_TRIES = 8
+"""Each `EVERY_S` after the other: what was done is told also where Redis was away for a moment."""
 
 _log = get_logger(__name__)
 
@@ -74,24 +76,26 @@ class BoardWriter:
         raise AssertionError("only a cancellation ends it")
 
     async def _tell_all(self) -> NoReturn:
-        heard, is_new = 0, True
+        heard = 0
         while True:
             with suppress(StoreUnavailable):  # the process' health says so
                 for posted in await self._board.announce(self._worker, wire.encode_load(self._look()), heard):
                     if self._orders.full():
                         break
                     heard = posted.number
-                    if not is_new or _outlasts(posted):
+                    if posted.asked or _outlasts(posted):
                         self._orders.put_nowait(posted)
-                is_new = False
             await asyncio.sleep(EVERY_S)
 
     async def _do_all(self) -> NoReturn:
         while True:
             posted = await self._orders.get()
-            answer = await self._answer(posted)
-            with suppress(StoreUnavailable):  # then who asked hears that it is not done
-                await self._board.answer(posted.number, self._worker, wire.encode(answer))
+            answer = wire.encode(await self._answer(posted))
+            for _ in range(ANSWER_TRIES):  # none of them: who asked hears that it is not done
+                with suppress(StoreUnavailable):
+                    await self._board.answer(posted.number, self._worker, answer)
+                    break
+                await asyncio.sleep(EVERY_S)
 
     async def _answer(self, posted: "Posted") -> wire.Told:
         order = wire.decode_order(posted.text)
@@ -173,6 +177,6 @@ class BoardReader:
 
 
 def _outlasts(posted: "Posted") -> bool:
-    """Whether a worker that has just started does it too: what it had kept before may lie on its disk."""
+    """Whether who was not asked does it too: it has just started, and what it had kept before may lie on its disk."""
     order = wire.decode_order(posted.text)
     return order is not None and order.what == "purge"
