@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TEST_STAMP := $(VENV)/.installed-for-tests
+RUN_STAMP := $(VENV)/.installed-to-run
+# Who has the tools of development has all that a demo needs; others get only that.
+INSTALLED := $(if $(wildcard $(STAMP)),$(STAMP),$(RUN_STAMP))
 FILE ?=
 # Tests of `make check`: no model, socket, thread or sleep.
 FAST := tests/house tests/unit tests/machines tests/conformance
@@ -12,6 +15,7 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 ARGS ?=
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help setup models check test sim-long demo serve bench chaos tiny-models format clean
 
 help: ## show this help
@@ -23,12 +27,16 @@ $(STAMP): pyproject.toml tools/setup.sh
 	@sh tools/setup.sh venv $(PYTHON) $(VENV) dev
 	@touch $@
 
+$(RUN_STAMP): pyproject.toml tools/setup.sh
+	@test -e $(STAMP) || sh tools/setup.sh venv $(PYTHON) $(VENV) media
+	@touch $@
+
 # The whole suite compares with FunASR itself in one release of PyTorch, which nothing else needs.
 $(TEST_STAMP): $(STAMP)
 	@sh tools/setup.sh venv $(PYTHON) $(VENV) test
 	@touch $@
 
-models: $(STAMP) ## pull the models and the demo recordings (once, about 155 MB)
+models: $(INSTALLED) ## pull the models and the demo recordings (once, about 155 MB)
 	@$(BIN)/streamscribe models pull --profile whisper demo-recordings
 
 check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under 90 s)
@@ -52,7 +60,7 @@ demo: models ## start the server, stream a recording into it, print what it hear
 serve: models ## leave the server running, with a page at http://localhost:8000
 	@$(BIN)/streamscribe serve $(ARGS)
 
-bench: models ## measure against the bars of the issues (the large models' and the hour-long ones apart)
+bench: $(STAMP) models ## measure against the bars of the issues (the large models' and the hour-long ones apart)
 	@$(BIN)/streamscribe models pull telephone-prompts
 	@$(BIN)/streamscribe bench accuracy --prompts 60 --check
 	@$(BIN)/streamscribe bench gateway --check
