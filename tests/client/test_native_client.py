@@ -8,10 +8,7 @@ from websockets.http11 import Request, Response
 
 from streamscribe.client.errors import ConnectionLost, ServerError
 from streamscribe.client.native import NativeClient
-from streamscribe.core.errors import (
-    QuotaExceeded,
-    SlowReader,
-)
+from streamscribe.core.errors import Overloaded, QuotaExceeded, SlowReader, Unauthenticated
 from streamscribe.core.messages import (
     Ack,
     Closed,
@@ -26,7 +23,7 @@ from streamscribe.wire.native_server import (
     ErrorMessage,
     ResultMessage,
 )
-from tests.client.scripted_server import SESSION, Peer, Server, read_all, server_headers
+from tests.client.scripted_server import SESSION, Peer, Server, read_all, server_headers, simple
 
 
 async def test_a_session_from_greeting_to_closed():
@@ -132,6 +129,45 @@ async def test_a_refused_handshake_raises_what_the_server_meant(status, body, he
                 pass
     error = caught.value.error
     assert (error.code, error.name, error.retry) == expected
+
+
+async def overloaded(peer: Peer) -> None:
+    await peer.fail(Overloaded())
+
+
+async def test_a_newcomer_asks_the_next_server_where_one_refuses_for_now_is_strange_or_not_there():
+    def refuse(request: Request) -> Response:
+        return Response(503, "busy", server_headers("7", 4), b"busy")
+
+    async def strange(peer: Peer) -> None:
+        await peer.socket.send("hello")
+
+    async with (
+        Server(overloaded) as full,
+        Server(refuse=refuse) as busy,
+        Server(strange) as other,
+        Server(simple) as free,
+    ):
+        urls = [full.url, busy.url, other.url, "ws://127.0.0.1:1/ws/asr", free.url]
+        async with NativeClient(urls) as client:
+            await client.end()
+            assert isinstance((await read_all(client))[-1], ClosedMessage)
+
+
+async def test_a_newcomer_that_no_server_lets_in_hears_what_was_said_and_asks_none_after_a_no_for_good():
+    async with Server(overloaded) as full:
+        with pytest.raises(ServerError, match="overloaded"):
+            async with NativeClient([full.url, "ws://127.0.0.1:1/ws/asr"]):
+                pass
+
+    async def unknown(peer: Peer) -> None:
+        await peer.fail(Unauthenticated())
+
+    async with Server(unknown) as first, Server() as second:
+        with pytest.raises(ServerError, match="unauthenticated"):
+            async with NativeClient([first.url, second.url]):
+                pass
+        assert not second.requests
 
 
 async def test_no_server_and_a_strange_server_raise_connection_lost():

@@ -62,10 +62,10 @@ class NativeClient:
 
     With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
     waits beyond it); when the connection breaks, or nothing comes for `silence_timeout_s`, it is opened anew within the
-    server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, and a
-    server whose sessions outlive it is left when it says that it goes away. Unread partials are merged. Iteration ends
-    after `closed`; every other end raises, after the messages that came before it: ServerError with the server's
-    reason, or ConnectionLost. Entering raises the same.
+    server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, or that
+    refuses for now, and a server whose sessions outlive it is left when it says that it goes away. Unread partials are
+    merged. Iteration ends after `closed`; every other end raises, after the messages that came before it: ServerError
+    with the server's reason, or ConnectionLost. Entering raises the same.
     """
 
     connected: ConnectedMessage
@@ -102,16 +102,7 @@ class NativeClient:
         self._reader: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        try:
-            socket = await self._connect_anywhere()
-        except (OSError, TimeoutError, InvalidHandshake) as error:
-            raise ConnectionLost("the server cannot be reached") from error
-        try:
-            self.connected = await _greeting(socket)
-        except BaseException:
-            await socket.close()
-            raise
-        self._socket = socket
+        self._socket = socket = await self._greeted_anywhere()
         await self._control(self._start)
         self._reader = asyncio.create_task(self._run(socket))
         return self
@@ -313,14 +304,37 @@ class NativeClient:
             except ConnectionClosed:
                 return  # the reading sees it too
 
-    async def _connect_anywhere(self) -> WatchedConnection:
+    async def _greeted_anywhere(self) -> WatchedConnection:
+        """A connection to the first server that lets us in; each is asked once.
+
+        Raises what the last server that spoke said, or that none can be reached.
+        """
+        refused: ServerError | None = None
+        failed: ServerError | ConnectionLost
         while True:
             try:
-                return await self._connect(self._urls[self._at])
-            except (OSError, TimeoutError, InvalidHandshake):
-                if self._at + 1 == len(self._urls):
+                return await self._greeted(self._urls[self._at])
+            except ServerError as error:
+                if error.error.retry == "never":  # elsewhere it would hear the same
                     raise
-                self._at += 1
+                refused = failed = error
+            except ConnectionLost as error:
+                failed = error
+            if self._at + 1 == len(self._urls):
+                raise refused or failed
+            self._at += 1
+
+    async def _greeted(self, url: str) -> WatchedConnection:
+        try:
+            socket = await self._connect(url)
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            raise ConnectionLost("the server cannot be reached") from error
+        try:
+            self.connected = await _greeting(socket)
+        except BaseException:
+            await socket.close()
+            raise
+        return socket
 
     async def _connect(self, url: str) -> WatchedConnection:
         try:
