@@ -53,6 +53,34 @@ def test_an_encoder_that_gives_no_arrays_fails_its_requests(spoil):
         assert one.submit(clip(1)).result(timeout=60).lookup is Lookup.MISS
 
 
+BAD_BATCHES = {
+    "fails": lambda rows: 1 // 0,
+    "runs out of memory": lambda rows: np.zeros(1 << 60, np.float64),
+    "one is missing": lambda rows: rows[1:],
+    "no numbers": lambda rows: [one * np.float32(np.nan) for one in rows],
+    "no arrays": lambda rows: [one.tolist() for one in rows],
+    "another dtype": lambda rows: [one.astype(np.float64) for one in rows],
+    "nothing": lambda rows: None,
+}
+
+
+@pytest.mark.parametrize("spoil", BAD_BATCHES.values(), ids=BAD_BATCHES)
+def test_an_encoder_that_can_make_nothing_of_a_batch_encodes_one_by_one_and_says_so(spoil, capsys):
+    class OneByOne(FakeEncoder):
+        def encode(self, batch):
+            rows = super().encode(batch)
+            return spoil(rows) if len(batch) > 1 else rows
+
+    with rig(OneByOne()) as one:
+        assert not one.service.batches
+        assert "batching is off" in capsys.readouterr().out
+        futures = [one.occupy(), *(one.submit(clip(seed)) for seed in range(3))]
+        one.queued(4)
+        one.encoder.gate.set()
+        for seed, encoding in enumerate(results(futures[1:])):
+            assert np.array_equal(encoding.embedding, right(clip(seed)))
+
+
 class Contagious(FakeEncoder):
     """One poisoned clip makes its whole pass no numbers, as padding together can."""
 
