@@ -16,8 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
+from streamscribe.bootstrap.cluster.up import Plan, surroundings
 from streamscribe.client.address import websocket_url
 from streamscribe.client.native import NativeClient
+from streamscribe.settings import load
 from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage
 from tests.contracts.redis_server import redis_server
 from tests.service.kit import cut, noise_speech
@@ -105,6 +107,13 @@ async def shared(up: Up) -> None:
             await asyncio.sleep(0.1)
 
 
+def beside(up: Up, *command: str) -> "subprocess.CompletedProcess[str]":
+    """A command that is run in another shell, as the cluster says."""
+    environment = {**os.environ, **up.ready["environment"]}
+    words = [sys.executable, "-m", "streamscribe.cli", *command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+
+
 def alive(pid: int) -> bool:
     try:
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -140,6 +149,9 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
         for pid in (up.process.pid, up.roles("finalizer")[0]["pid"]):
             os.kill(pid, signal.SIGHUP)  # which ends nobody
         assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
+        for command in ["doctor", "--set=gateway.port=0", "--set=gateway.funasr_port=-1"], ["sessions", "list"]:
+            asked = await asyncio.to_thread(beside, up, *command)
+            assert asked.returncode == 0, asked.stdout + asked.stderr
         async with httpx.AsyncClient(timeout=None) as http:
             assert (await http.delete(f"{url}/v1/cache")).json()["workers"] == 2  # finalizers keep things too
             pages = [(await http.get(f"{gateway}/metrics")).text for gateway in gateways]
@@ -151,6 +163,37 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
         up.process.wait()
         while any(alive(role["pid"]) for role in up.ready["roles"][1:]):
             await asyncio.sleep(0.05)
+
+
+async def test_a_hangup_while_it_starts_reaches_its_workers_once_they_are_ready(tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
+    process = start("--set=model.fake_cost_ms=300", "--set=observe.log_level=info", errors=errors)
+    try:
+        while "starting 2 gateways" not in errors.read_text():
+            await asyncio.sleep(0.05)
+        process.send_signal(signal.SIGHUP)
+        workers: list[str] = []
+        while len(workers) < 2:
+            await asyncio.sleep(0.2)
+            assert process.poll() is None, errors.read_text()[-3000:]
+            workers = re.findall(r"^(worker-\d) .*no model is to be replaced", errors.read_text(), re.MULTILINE)
+        assert set(workers) == {"worker-0", "worker-1"}
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_commands_beside_it_need_is_told_without_a_password() -> None:
+    plan = Plan(gateways=1, workers=1, finalizers=1, options=())
+    named = {"kafka.brokers": "[::1]:9092", "model.profile": "tiny"}
+    told = surroundings(load(None, {**named, "store.redis_url": "redis://redis:6379/1"}), plan)
+    assert (told["KAFKA_BROKERS"], told["REDIS_URL"]) == ("[::1]:9092", "redis://redis:6379/1")
+    assert (told["STREAMSCRIBE_MODEL__PROFILE"], told["STREAMSCRIBE_FINALIZER__ENABLED"]) == ("tiny", "true")
+    assert told["STREAMSCRIBE_KAFKA__AUDIO_PARTITIONS"] == "64"
+    for secret in "redis://:hunter2@redis:6379/1", "unix:///run/redis.sock?password=hunter2":
+        told = surroundings(load(None, {**named, "store.redis_url": secret}), plan)
+        assert "REDIS_URL" not in told
+        assert "hunter2" not in str(told)
 
 
 def ended(folder: Path, *flags: str, path: str | None = None) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """`streamscribe cluster up`: a small cluster on this machine, for trying it."""
 
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,8 @@ def up(
     """Start a cluster on this machine, and keep it until Ctrl-C: all its processes, one address before the gateways.
 
     A Redis and a broker of its own, where it is given none, keep all in memory. A role that dies is started again: kill
-    one under a live session and see that nothing is lost. SIGHUP lets the workers read their settings again.
+    one under a live session and see that nothing is lost. SIGHUP lets the workers read their settings again. It says
+    what to set in another shell, so that commands there are of this cluster.
 
     Examples:
 
@@ -123,9 +125,13 @@ class _Screen:
         out.print(f"  OpenAI's REST   {cluster.url}/v1")
         if cluster.funasr_url:
             out.print(f"  FunASR clients  {cluster.funasr_url}")
-        out.print(f"  Kafka           {cluster.brokers}")
         for role in cluster.roles:
             out.print(f"  {role.name:<16}{role.url}  process {role.pid}")
+        out.print("In another shell, for `sessions list`, `doctor`, `topics ensure`, one more `worker`:")
+        words = [f"{name}={shlex.quote(value)}" for name, value in cluster.environment.items()]
+        out.print(f"  export {' '.join(words)}", markup=False)
+        if "REDIS_URL" not in cluster.environment:
+            out.print("  and REDIS_URL as you have it: it may hold a password, which is not shown")
 
 
 class _Lines(_Screen):

@@ -63,6 +63,7 @@ class Role:
         self._environment = {**os.environ, **environment}
         self._audience = audience
         self._child: Child | None = None
+        self._to_hang_up = False
         self._stopping = asyncio.Event()
 
     async def keep(self) -> int:
@@ -89,6 +90,12 @@ class Role:
         if self._child is not None:
             self._child.signal(number)
 
+    def hang_up(self) -> None:
+        """Lets it read its settings again: now, or once it is ready."""
+        self._to_hang_up = self.address is None
+        if not self._to_hang_up:
+            self.signal(signal.SIGHUP)
+
     def stop(self) -> None:
         """Lets it end for good: as SIGTERM lets its command."""
         self._stopping.set()
@@ -100,6 +107,8 @@ class Role:
         self.address = RoleAddress(self.name, self._child.pid, told["url"], told.get("funasr_url"))
         self.ready.set()
         self._audience.role_ready(self.address)
+        if self._to_hang_up:
+            self.hang_up()
 
     def _hear_error(self, line: str) -> None:
         self._audience.said(self.name, line)

@@ -19,6 +19,7 @@ from streamscribe.bootstrap.cluster import services
 from streamscribe.bootstrap.cluster.front import Front
 from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
 from streamscribe.bootstrap.cluster.services import Service
+from streamscribe.bootstrap.hangups import at_hangup
 from streamscribe.bootstrap.kafka import ensure_topics, need_kafka
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.gateway.drain import done_before, stop_signals
@@ -29,6 +30,8 @@ LOOK_EVERY_S = 0.25
 LOOK_TIMEOUT_S = 2.0
 PARTITIONS_EACH = 4
 """Of the audio, for each worker, where the broker is the cluster's own."""
+COUNTS = ("replication", "audio_partitions", "result_partitions", "finalize_partitions")
+"""The settings of topics; all must agree on them."""
 OTHERS_LEAVE_S = 30.0
 """How long roles without clients may take to end."""
 MORE_S = 10.0
@@ -47,13 +50,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """Where a cluster that is ready takes clients, who is in it, and over which brokers."""
+    """Where a cluster that is ready takes clients, who is in it, and what commands beside it need (`surroundings`)."""
 
     url: str
     funasr_url: str | None
     ready_s: float
     roles: tuple[RoleAddress, ...]
     brokers: str
+    environment: dict[str, str]
 
 
 class Onlooker(Audience, Protocol):
@@ -81,9 +85,8 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
         async with stop_signals() as stop, AsyncExitStack() as stack:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
-            loop, fronts = asyncio.get_running_loop(), []
-            loop.add_signal_handler(signal.SIGHUP, cluster.reload)
-            stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+            stack.enter_context(at_hangup(cluster.reload))
+            fronts = []
             if await done_before(stop, cluster.start()):
                 for sock, ports in zip(sockets, (cluster.ports, cluster.funasr_ports), strict=False):
                     fronts.append(await stack.enter_async_context(Front(sock, ports)))
@@ -125,13 +128,15 @@ class _Cluster:
         """Who is in it."""
         urls = [f"{scheme}://{services.HOST}:{port}" for scheme, port in zip(("http", "ws"), fronts, strict=False)]
         roles = tuple(role.address for role in (*self._gateways, *self._others) if role.address is not None)
-        return ClusterAddress(urls[0], urls[1] if len(urls) > 1 else None, ready_s, roles, self._settings.kafka.brokers)
+        around = surroundings(self._settings, self._plan)
+        funasr_url = urls[1] if len(urls) > 1 else None
+        return ClusterAddress(urls[0], funasr_url, ready_s, roles, self._settings.kafka.brokers, around)
 
     def reload(self) -> None:
-        """Lets all workers read their settings again."""
+        """Lets all workers read their settings again; those that are not there yet will read them anyway."""
         for role in self._others:
-            if role.address is not None and role.name.startswith("worker"):
-                role.signal(signal.SIGHUP)
+            if role.name.startswith("worker"):
+                role.hang_up()
 
     async def start(self) -> None:
         """Returns when all are ready. What fails ends the tasks' group."""
@@ -243,8 +248,21 @@ def _threads(settings: Settings, plan: Plan) -> list[str]:
 
 def kafka_flags(kafka: KafkaSettings) -> list[str]:
     """What all must agree on."""
-    names = ("brokers", "replication", "audio_partitions", "result_partitions", "finalize_partitions")
-    return [word for name in names for word in ("--set", f"kafka.{name}={getattr(kafka, name)}")]
+    return [word for name in ("brokers", *COUNTS) for word in ("--set", f"kafka.{name}={getattr(kafka, name)}")]
+
+
+def surroundings(settings: Settings, plan: Plan) -> dict[str, str]:
+    """The environment in which other commands are of this cluster; without a Redis whose address has a password."""
+    kafka = settings.kafka
+    around = {"KAFKA_BROKERS": kafka.brokers}
+    redis_url = settings.store.redis_url.get_secret_value() if settings.store.redis_url else ""
+    if redis_url and not {"@", "?"}.intersection(redis_url):  # where an address may have one
+        around["REDIS_URL"] = redis_url
+    around |= {f"STREAMSCRIBE_KAFKA__{name.upper()}": str(getattr(kafka, name)) for name in COUNTS}
+    around["STREAMSCRIBE_MODEL__PROFILE"] = settings.model.profile
+    if plan.finalizers:
+        around["STREAMSCRIBE_FINALIZER__ENABLED"] = "true"
+    return around
 
 
 def _check(settings: Settings, plan: Plan) -> None:
