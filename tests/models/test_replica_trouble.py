@@ -69,6 +69,31 @@ async def test_what_a_step_had_in_memory_when_it_ran_out_is_let_go_before_the_sm
     replica.close()
 
 
+async def test_what_a_step_had_in_memory_is_let_go_with_an_error_of_ours_too_whatever_it_was_made_of():
+    class Tensor:
+        """Stands for gigabytes."""
+
+    held: list[weakref.ref[Tensor]] = []
+
+    def step(batch):
+        tensor = Tensor()
+        held.append(weakref.ref(tensor))
+        try:
+            raise ZeroDivisionError(tensor)
+        except ZeroDivisionError as error:
+            if batch[0] % 2:
+                raise TooLarge("too long for this model") from error
+            raise TooLarge("too long for this model") from None
+
+    replica = Replica("strict", step, policy=BatchPolicy(max_batch_size=4), on_step=lambda report: None)
+    asked = [replica.submit(number, priority=Priority.NORMAL, audio_s=1) for number in range(4)]
+    replica.start()
+    errors = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(error) for error in errors] == [TooLarge] * 4
+    assert all(tensor() is None for tensor in held)
+    replica.close()
+
+
 @pytest.mark.parametrize(
     ("error", "short"),
     [

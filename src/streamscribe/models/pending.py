@@ -48,5 +48,8 @@ def _settle(pending: Sequence[Pending[Req, Res]]) -> None:
 
 
 def shown(error: Exception) -> StreamScribeError:
-    """What the requester may see of it; the traceback would keep the batch's audio alive."""
-    return error.with_traceback(None) if isinstance(error, StreamScribeError) else InternalError()
+    """What the requester may see of it; its traceback, and what it was raised in, would keep the batch alive."""
+    if not isinstance(error, StreamScribeError):
+        return InternalError()
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
