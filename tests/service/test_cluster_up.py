@@ -1,12 +1,14 @@
 """`streamscribe cluster up`: a cluster by one command, whose roles may die, and which ends in order."""
 
 import asyncio
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -181,6 +183,32 @@ async def test_a_hangup_while_it_starts_reaches_its_workers_once_they_are_ready(
     finally:
         process.kill()
         process.communicate()
+
+
+def test_a_terminal_that_is_closed_ends_it_in_order(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "streamscribe.cli", "cluster", "up", *FLAGS, "--workers=1", "--gateways=1"]
+    process = subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(theirs, termios.TIOCSCTTY, 0),
+    )
+    try:
+        os.close(theirs)
+        said = b""
+        while b"export KAFKA" not in said:
+            said += os.read(ours, 4096)
+        pids = list(map(int, re.findall(rb"http\S+  process (\d+)", said)))
+        assert len(pids) == 2
+        os.close(ours)
+        assert process.wait() == 0
+        assert not [pid for pid in pids if alive(pid)]
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_what_commands_beside_it_need_is_told_without_a_password() -> None:

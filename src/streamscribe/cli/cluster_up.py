@@ -1,6 +1,7 @@
 """`streamscribe cluster up`: a small cluster on this machine, for trying it."""
 
 import shlex
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,21 +103,27 @@ def up(
     uvloop.run(cluster_up(settings, plan, _Lines() if json else _Screen(), started_at=started_at))
 
 
+def _say(line: str, style: str | None = None) -> None:
+    """To people, if their terminal is still there: while it goes, the cluster ends in order."""
+    with suppress(OSError):
+        err.print(line, style=style, markup=False)
+
+
 class _Screen:
     """Tells people: what happens, and the roles' logs with their names before."""
 
     def step(self, what: str) -> None:
-        err.print(f"{what} …", style="dim", markup=False)
+        _say(f"{what} …", style="dim")
 
     def said(self, name: str, line: str) -> None:
-        err.print(f"{name:<12}| {line}", markup=False)
+        _say(f"{name:<12}| {line}")
 
     def role_ready(self, role: "RoleAddress") -> None:
-        err.print(f"{role.name:<12}| ready at {role.url}, process {role.pid}", markup=False)
+        _say(f"{role.name:<12}| ready at {role.url}, process {role.pid}")
 
     def role_ended(self, name: str, exit_code: int, again_in_s: float) -> None:
         how = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
-        err.print(f"{name:<12}| ended {how}; it starts again in {again_in_s:g} s", style="yellow", markup=False)
+        _say(f"{name:<12}| ended {how}; it starts again in {again_in_s:g} s", style="yellow")
 
     def ready(self, cluster: "ClusterAddress") -> None:
         out.print(f"The cluster is ready after {cluster.ready_s:.1f} s at [bold]{cluster.url}[/]  (Ctrl-C ends it)")

@@ -72,9 +72,9 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
     """Runs it until SIGTERM or SIGINT; then gateways drain, then the others leave, then what was started for them ends.
 
     Its ports are `gateway.port` and `gateway.funasr_port`, on loopback. What it is not given (`kafka.brokers`,
-    `store.redis_url`) it starts. SIGHUP goes to all workers. Raises SettingsError for what it cannot be, before it
-    starts anything; ModelUnavailable where a role does not start, or had to be killed in the end; BusUnavailable where
-    what it started for the roles has ended.
+    `store.redis_url`) it starts. SIGHUP goes to all workers; where its terminal is gone, it ends all. Raises
+    SettingsError for what it cannot be, before it starts anything; ModelUnavailable where a role does not start, or had
+    to be killed in the end; BusUnavailable where what it started for the roles has ended.
     """
     _check(settings, plan)
     gateway = settings.gateway
@@ -85,7 +85,7 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
         async with stop_signals() as stop, AsyncExitStack() as stack:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
-            stack.enter_context(at_hangup(cluster.reload))
+            stack.enter_context(at_hangup(cluster.reload, without_terminal=stop.set))
             fronts = []
             if await done_before(stop, cluster.start()):
                 for sock, ports in zip(sockets, (cluster.ports, cluster.funasr_ports), strict=False):
