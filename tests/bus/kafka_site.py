@@ -49,9 +49,9 @@ class Site:
         await bus.stop_tasks()
         self.workers.remove(bus)
 
-    def publish(self, *records: Record, reply_to: int = 0) -> None:
+    def publish(self, *records: Record, reply_to: int = 0, generation: int = 0, left: tuple[int, ...] = ()) -> None:
         for record in records:
-            headers = record_headers(reply_to, 0, "t")
+            headers = record_headers(reply_to, 0, "t", generation, left)
             self.broker.append(TOPICS.audio, 0, record.session_id, encode_record(record), headers)
 
     def told(self, reply_to: int = 0) -> list[WorkerEvent]:
@@ -59,11 +59,11 @@ class Site:
         events = [decode_event(one.value()) for one in messages if read_event_headers(one.headers()) is not None]
         return [event for event in events if not isinstance(event, Checkpointed)]
 
-    def failures(self) -> dict[str, str]:
-        return {event.session_id: event.error.code for event in self.told() if isinstance(event, Failed)}
+    def failures(self, reply_to: int = 0) -> dict[str, str]:
+        return {event.session_id: event.error.code for event in self.told(reply_to) if isinstance(event, Failed)}
 
-    def finished(self) -> set[SessionId]:
-        return {event.session_id for event in self.told() if isinstance(event, Finished)}
+    def finished(self, reply_to: int = 0) -> set[SessionId]:
+        return {event.session_id for event in self.told(reply_to) if isinstance(event, Finished)}
 
     @property
     def committed(self) -> int:

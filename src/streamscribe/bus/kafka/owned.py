@@ -9,7 +9,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.lease import Lease
-from streamscribe.core.records import Record, SessionOpened
+from streamscribe.core.records import Record, SessionAbandoned, SessionOpened
 
 _MAX_CHECKPOINTS = 16
 """That wait until what was told before them is in the log: about as many seconds."""
@@ -27,7 +27,7 @@ class Owned:
     `waiting` has what comes until it is live; `trying` what has not been handed over yet of one that is tried
     (`trial`). Both are bounded by what its partition may hold; one of which nothing is held is `given`. A session that
     is `ended` is over for everybody, not only here. Its records before `read_to` are those that former owners could
-    have read, once that is known.
+    have read, once that is known. `abandoned` is what a gateway said that may have the session no more.
     `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
     a lease to say so.
     """
@@ -46,6 +46,7 @@ class Owned:
     saving: bool = False
     saved: Checkpoint | None = None
     trying: deque[Record] | None = None
+    abandoned: SessionAbandoned | None = None
     error: StreamScribeError | None = None
     live: bool = False
     given: bool = False

@@ -99,18 +99,39 @@ class Sessions:
             self.spawn(self._begin(session), session)
         if headers.generation < session.generation:  # of a gateway that has the session no more
             return
+        announced = headers.generation > 0 and isinstance(record, SessionOpened)
+        if headers.generation > session.generation and not announced:
+            self._pass_over_late(partition, session)
         session.heard_at = asyncio.get_running_loop().time()
         session.hears(headers.reply_to, headers.generation)
         session.generation = headers.generation
-        if headers.generation and isinstance(record, SessionOpened):
+        if announced:
             session.left = headers.left
             self.teller.tell_moved(session)
         elif isinstance(record, SessionAbandoned):
-            self.end(session, record)
+            self._abandoned(session, record)
         else:
             session.come_bytes = max(session.come_bytes, headers.audio_at + audio_bytes(record))
             if record.index >= session.next_index:
                 self._take(partition, session, record, offset)
+
+    def _pass_over_late(self, partition: Partition, session: Owned) -> None:
+        """The session's gateway was announced before we began to read, so what came of one before it came too late."""
+        if session.opened is not None:
+            return
+        for record in session.waiting:
+            partition.settle(session, audio_bytes(record))
+        partition.positions.forget(session.session_id)
+        session.waiting.clear()
+        session.abandoned, session.next_index, session.come_bytes = None, 0, 0
+
+    def _abandoned(self, session: Owned, record: SessionAbandoned) -> None:
+        """Ends the session, unless another gateway has it. Of one that did not begin here the store knows."""
+        began_here = bool(session.waiting) and isinstance(session.waiting[0], SessionOpened)
+        if session.opened is None and not began_here:
+            session.abandoned = record
+        elif session.generation >= session.told_generation:
+            self.end(session, record)
 
     def _answer_late(self, partition: Partition, record: Record, headers: RecordHeaders) -> None:
         """A gateway that takes over what is over already is told that no more comes: what was told is in the log."""
@@ -153,6 +174,9 @@ class Sessions:
         if session.over:  # abandoned, or its partition was given away
             await (self.leases.forget(session) if session.ended else self.leases.release([session]))
             return
+        if session.abandoned is not None and session.generation >= session.told_generation:
+            self.end(session, session.abandoned)
+            return
         ends = NO_ENDS if session.lease is None else session.lease.ends
         first = session.waiting[0] if session.waiting else None
         opened = known or (first if isinstance(first, SessionOpened) else None)
@@ -163,12 +187,16 @@ class Sessions:
             partition.marked = True
             self._steer(partition)
         begin = 1 if opened is None or opened.checkpoint is None else max(1, opened.checkpoint.index)
+        gap = first is not None and first.index > begin
+        if gap and session.generation < session.told_generation:
+            self._pass_over_late(partition, session)
+            gap = False
         self.teller.tell_moved(session)
         if session.error is not None:
             self.fail_one(session, session.error)
         elif ends.guilty:
             self._quarantine(session, ends.at or 0)
-        elif opened is None or (first is not None and first.index > begin):
+        elif opened is None or gap:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
         else:
             self._open(session, opened, begin, alone=ends.suspect)

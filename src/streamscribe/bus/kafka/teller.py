@@ -80,7 +80,7 @@ class Teller:
     def tell_end(self, session: Owned, topic: str) -> None:
         """Marks the session's end among its records: who reads them from further back lets it go at once."""
         record = SessionAbandoned(session.session_id, session.next_index)
-        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id, session.generation)
+        headers = record_headers(session.reply_to, session.come_bytes, session.trace_id, session.told_generation)
         with suppress(StreamScribeError):  # then it is heard again for nothing: gateways do not know it any more
             key, partition = session.session_id, session.partition
             self._sender.send(topic, encode_record(record), headers, _whatever, key=key, partition=partition)
