@@ -163,6 +163,19 @@ async def test_a_session_that_comes_is_counted_and_has_its_seat_and_ticket_here(
     assert ticket.gateway == "second"
 
 
+async def test_the_log_tells_of_a_session_that_comes_by_its_own_trace_only(
+    first: Site, second: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink, fresh = RecordingSink(), RecordingSink()
+    await first.begun(sink)
+    second.hub.withdraw(second.hub.open(ACME, OPTIONS, fresh, resumable=True))  # of a client that then says `resume`
+    await second.hub.resume_anywhere(ACME, resume_of(sink), RecordingSink())
+    told = capsys.readouterr().out
+    assert "session opened" in told
+    assert sink.of(Connected)[0].trace_id in told
+    assert fresh.of(Connected)[0].trace_id not in told
+
+
 @pytest.mark.parametrize("ended", [False, True])
 async def test_a_session_that_is_over_as_it_comes_leaves_no_seat_no_ticket_and_nothing_in_the_books(
     store: Store, first: Site, second: Site, ended: bool

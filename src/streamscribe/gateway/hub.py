@@ -8,7 +8,6 @@ from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
 from typing import Any
 
-from streamscribe.core.admission import SessionQuota, SessionRate
 from streamscribe.core.errors import (
     BusUnavailable,
     LeaseLost,
@@ -23,7 +22,7 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Failed, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
-from streamscribe.core.standstill import Standstill
+from streamscribe.gateway.admittance import Admittance
 from streamscribe.gateway.door import Admission, HubObserver, going_down, random_id
 from streamscribe.gateway.live_session import LiveSession, Sink
 from streamscribe.gateway.register import Moved, NoRegister, Register
@@ -58,12 +57,8 @@ class Hub:
         self._bus = bus
         self._register = register or NoRegister()
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
-        self._quota = SessionQuota(limits.max_sessions)
-        self._rate = SessionRate()
-        self._standstill = Standstill()
-        self._max_new_per_min = limits.max_new_sessions_per_min
+        self._places = Admittance(limits, admission)
         self._observer = observer
-        self._admission = admission
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._by_bus_id: dict[SessionId, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,7 +95,7 @@ class Hub:
         kept after its end until its sink calls `delivered`, or for the resume window.
         """
         bus_id = self._new_id()
-        refusal = self._refusal(tenant, options, bus_id)
+        refusal = going_down() if self.draining else self._places.enter(tenant, options, bus_id)
         if refusal is not None:
             self._observer.session_refused(refusal)
             _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
@@ -133,14 +128,13 @@ class Hub:
             resumable=resumable,
         )
         self._admit(live)
-        _log.info("session opened", **_attributes(live))
         live.open()
         return live
 
     def withdraw(self, live: LiveSession) -> None:
         """It has not begun, and its client wants another one: it does not count as one that its tenant began."""
         live.abandon()
-        self._rate.take_back(live.tenant.tenant_id)
+        self._places.take_back(live.tenant)
 
     def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
         """The session that `message` proves its right to, now with `sink`; an older connection of it is closed.
@@ -181,22 +175,19 @@ class Hub:
             raise
 
     async def _take_over(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
-        """Asks for no place of the tenant's: the session has one, wherever it is."""
-        if refusal := going_down() if self.draining else self._quota.admit(tenant.tenant_id, None):
+        if refusal := going_down() if self.draining else self._places.expect(tenant):
             raise refusal
-        counted: list[Ticket] = []
+        counted: Ticket | None = None
 
         def admit(ticket: Ticket) -> None:
-            if busy := self._admission.admit(ticket.opened.options, ticket.session_id, resumes=True):
-                raise busy
-            counted.append(ticket)
+            nonlocal counted
+            self._places.come(ticket)
+            counted = ticket
 
         try:
             moved = await self._register.take_over(tenant, message, self._limits, admit)
         except BaseException:
-            self._quota.release(tenant.tenant_id)
-            for ticket in counted:
-                self._admission.release(ticket.opened.options, ticket.session_id)
+            self._places.stay_away(tenant, counted)
             raise
         if (other := self.session(tenant.tenant_id, moved.identity.session_id)) is not None:  # began under its name
             other.kill(SessionSuperseded())
@@ -319,11 +310,9 @@ class Hub:
 
     def check_integrity(self) -> None:
         """Registry, bus index and quota count the same sessions; those on their way here have only quota."""
-        places = self._quota.total - len(self._moving)
-        ensure(len(self._sessions) == len(self._by_bus_id) == places, "registry == index == quota - moving")
+        ensure(len(self._sessions) == len(self._by_bus_id), "registry == index")
         ensure(self._empty.is_set() == (not self._sessions), "empty == no sessions")
-        self._quota.check_integrity()
-        self._rate.check_integrity()
+        self._places.check_integrity(len(self._sessions) + len(self._moving))
         for live in self._sessions.values():
             live.check_integrity()
 
@@ -331,7 +320,8 @@ class Hub:
         """Forgets the session and frees its quota."""
         self._forget(live)
         self._register.over(live)
-        _log.info("session over", **_attributes(live))
+        if live.spoke:
+            _log.info("session over", **_attributes(live))
 
     def left(self, live: LiveSession) -> None:
         """The same, but it is not over."""
@@ -340,7 +330,9 @@ class Hub:
         _log.info("session left to another gateway", **_attributes(live))
 
     def spoke(self, live: LiveSession) -> None:
-        """Writes it into the books that gateways share; with its first record, more."""
+        """Writes it into the books that gateways share; with its first record, more. Logs tell of it from here on: who
+        resumes a session of another gateway had one before, of another trace, and has withdrawn it."""
+        _log.info("session opened", **_attributes(live))
         self._register.spoke(live)
 
     async def began(self, live: LiveSession, opened: SessionOpened) -> None:
@@ -351,20 +343,18 @@ class Hub:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
         self._moves_at.pop(live.bus_id, None)
-        self._quota.release(live.tenant.tenant_id)
-        self._admission.release(live.admitted, live.bus_id)
-        self._standstill.go_on(live.bus_id)
+        self._places.leave(live)
         self._observer.session_released(live.tenant.tenant_id)
         if not self._sessions:
             self._empty.set()
 
     def stops(self, live: LiveSession) -> bool:
         """What it has said has no room on the bus; whether its client is to be told."""
-        return self._standstill.stop(live.bus_id, asyncio.get_running_loop().time())
+        return self._places.stops(live)
 
     def goes_on(self, live: LiveSession) -> None:
         """What it has said had room at once."""
-        self._standstill.go_on(live.bus_id)
+        self._places.goes_on(live)
 
     def failed(self, live: LiveSession, error: StreamScribeError) -> None:
         """Counts and logs an error that closed a connection."""
@@ -376,24 +366,6 @@ class Hub:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _refusal(self, tenant: Tenant, options: SessionOptions, bus_id: SessionId) -> StreamScribeError | None:
-        if self.draining:
-            return going_down()
-        if over := self._quota.admit(tenant.tenant_id, tenant.max_sessions):
-            return over
-        now = asyncio.get_running_loop().time()
-        refusal: StreamScribeError | None = self._rate.refusal(
-            tenant.tenant_id, tenant.max_new_sessions_per_min or self._max_new_per_min, now
-        )
-        if options.live:
-            refusal = refusal or self._standstill.refusal(len(self), now)
-        refusal = refusal or self._admission.admit(options, bus_id, yields=tenant.yields)
-        if refusal is not None:
-            self._quota.release(tenant.tenant_id)
-            return refusal
-        self._rate.begin(tenant.tenant_id, now)
-        return None
 
 
 def _attributes(live: LiveSession) -> dict[str, str]:

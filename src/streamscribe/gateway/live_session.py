@@ -104,7 +104,6 @@ class LiveSession:
         "_read_at",
         "_session",
         "_sink",
-        "_spoke",
         "_standing",
         "_unpublished",
         "admitted",
@@ -114,6 +113,7 @@ class LiveSession:
         "resumable",
         "resume_token",
         "session_id",
+        "spoke",
         "tenant",
         "trace_id",
     )
@@ -145,7 +145,9 @@ class LiveSession:
         self.over = False
         self.failure: StreamScribeError | None = None
         """What its last connection was closed with, if it was an error."""
-        self._begun = self._spoke = moved_in
+        self.spoke = moved_in
+        """Whether its client has said its first word."""
+        self._begun = moved_in
         self._owner = owner
         self._bus = bus
         self._session = session
@@ -200,8 +202,8 @@ class LiveSession:
         """Performs what the message asks for; returns when more may be read (backlog and pacing are back-pressure)."""
         if self.over:
             return
-        if not self._spoke:
-            self._spoke = True
+        if not self.spoke:
+            self.spoke = True
             self._owner.spoke(self)
         self._perform(self._session.handle(message, self._loop.time()))
         if self._unpublished:
