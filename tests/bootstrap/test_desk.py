@@ -1,6 +1,11 @@
 """Several workers that share a Redis, asked as one: what is purged in all of them is in none."""
 
+import asyncio
+import itertools
+import random
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -8,8 +13,9 @@ import pytest
 
 from streamscribe.bootstrap.caches import open_caches
 from streamscribe.bootstrap.desk import Asked, LevelsDesk, WorkersDesk
+from streamscribe.cache.transcripts import Said
 from streamscribe.core.ids import TenantId
-from streamscribe.models.ports import SegmentRequest
+from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.settings import CacheSettings
 from streamscribe.wire.rest import encode
 from tests.cache.kit import ACME, OTHER, SAID, SOURCES, noise
@@ -110,3 +116,44 @@ async def test_what_is_told_to_be_purged_is_what_each_worker_had_when_it_was_ask
 
     purged = await WorkersDesk(one_after_the_other(workers, between)).purge(ACME)
     assert (purged.purged["transcripts"], purged.workers) == (1 + 2, 2)
+
+
+async def test_after_a_purge_no_worker_finds_what_was_begun_before_it_with_four_threads_on_each(
+    workers: list[Worker],
+) -> None:
+    ticks, last_purge, found = itertools.count(1), 0, 0
+
+    async def ask_all(asked: Asked, tenant: TenantId | None) -> Sequence[msgspec.Raw]:
+        told = await asyncio.gather(*(worker.desk.answer(asked, tenant) for worker in workers))
+        return [msgspec.Raw(encode(one)) for one in told]
+
+    def work(worker: Worker, seed: int) -> None:
+        nonlocal found
+        choose = random.Random(seed)
+        while not over.is_set():
+            purged = last_purge
+            said = worker.transcripts.find(
+                request := SegmentRequest(clips[choose.randrange(4)], tenant_id=ACME), SOURCES
+            )
+            if said.said is not None:
+                assert int(said.said.heard.text) > purged
+                found += 1
+            elif said.key is not None:
+                began = Said(Hypothesis(str(next(ticks))))
+                over.wait(choose.choice([0, 0.001, 0.005]))
+                worker.transcripts.keep(request.tenant_id, said.key, began)
+
+    over, clips = threading.Event(), [noise(seed, 1600) for seed in range(4)]
+    with ThreadPoolExecutor(8) as threads:
+        working = [threads.submit(work, worker, seed) for seed in range(4) for worker in workers]
+        try:
+            for _ in range(20):
+                at = next(ticks)
+                await WorkersDesk(ask_all).purge(ACME)
+                last_purge = at
+                await asyncio.sleep(0.005)
+        finally:
+            over.set()
+        for one in working:
+            one.result()
+    assert found
