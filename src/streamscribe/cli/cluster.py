@@ -57,8 +57,8 @@ def gateway(
     Examples:
 
     ```
-    streamscribe gateway --port 8000
-    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe gateway --host 0.0.0.0 --tenants tenants.yaml
+    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe gateway --port 8000
+    streamscribe gateway --host 0.0.0.0 --tenants tenants.yaml --set kafka.gateway_number=0
     ```
     """
     started_at = monotonic()
@@ -102,7 +102,7 @@ def worker(
     Examples:
 
     ```
-    streamscribe worker --profile zh
+    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe worker --profile zh
     streamscribe worker --profile zh --set finalizer.enabled=true
     streamscribe worker --profile tiny --health-port 8011 --set kafka.instance_id=worker-1
     ```
@@ -151,7 +151,7 @@ def finalizer(
     Examples:
 
     ```
-    streamscribe finalizer --profile zh
+    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe finalizer --profile zh
     streamscribe finalizer --profile zh --model nano --health-port 8021 --set model.device=cuda
     ```
     """

@@ -46,11 +46,14 @@ def doctor(
 ) -> None:
     """Say what is installed, what is missing, and what to type; exits 1 where something needed is missing.
 
+    Kafka and Redis are looked at where they are named.
+
     Examples:
 
     ```
     streamscribe doctor
     streamscribe doctor --json --set gateway.port=8001
+    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe doctor --profile zh
     ```
     """
     settings = settings_from(config, set_, model__profile=profile)

@@ -89,7 +89,7 @@ def main() -> None:
 def _tell(error: BaseException) -> None:
     from streamscribe.client.errors import ConnectionLost, ServerError
     from streamscribe.client.local_server import ServerDidNotStart
-    from streamscribe.core.errors import StreamScribeError
+    from streamscribe.core.errors import StoreUnavailable, StreamScribeError
     from streamscribe.models.registry.errors import NotInstalled
     from streamscribe.settings import SettingsError
 
@@ -102,6 +102,8 @@ def _tell(error: BaseException) -> None:
             fail(error.message, error.exit_code)
         case NotInstalled():
             fail(error.message, Exit.NOT_INSTALLED)
+        case StoreUnavailable():
+            fail(f"{error.message}; see: streamscribe doctor")
         case StreamScribeError():
             fail(error.message)
         case ServerError() | ConnectionLost():

@@ -43,7 +43,7 @@ def list_(
     ```
     streamscribe sessions list
     streamscribe sessions list --tenant acme --limit 20
-    streamscribe sessions list --set store.redis_url=redis://redis:6379/0 --json
+    REDIS_URL=redis://redis:6379/0 streamscribe sessions list --json
     ```
     """
     from streamscribe.core.ids import TenantId
