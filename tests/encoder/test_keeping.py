@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.cache.purges import Purges
 from streamscribe.cache.resting import RestingOutputs
 from streamscribe.cache.stage_output import Eviction
 from streamscribe.cache.tally import Asked
@@ -165,6 +166,38 @@ def test_a_look_up_that_paused_finds_what_was_put_before_it_joined():
         cache.go_on.set()
         assert late.result(timeout=60).lookup is Lookup.HIT
         assert one.encoder.encoded(clip(1)) == 1
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_nothing_is_kept_of_an_encoding_for_which_only_those_wait_of_whom_nothing_may_be_kept(leads):
+    cache = WatchedCache()
+    with rig(cache=cache) as one:
+        held = one.occupy()
+        futures = []
+        for store in (leads, not leads):
+            futures.append(one.submit(clip(1), store=store))
+            until(lambda: len(one.service._flights._flight_of) == 1 + len(futures))
+        one.queued(2)
+        assert futures[0 if leads else 1].cancel()
+        one.encoder.gate.set()
+        results([held, futures[1 if leads else 0]])
+        assert len(cache.given) == 1  # what occupied the encoder
+
+
+def test_nothing_is_kept_of_an_encoding_that_one_who_waits_began_before_a_purge_whoever_leads_it():
+    cache, purges = WatchedCache(), Purges()
+    with rig(cache=cache, purges=purges) as one:
+        began = one.service.begin()
+        purges.purge(ANN)
+        held = one.occupy()
+        futures = [one.submit(clip(1), tenant_id=ANN, store=False)]
+        one.queued(2)
+        late = SegmentRequest(clip(1), tenant_id=ANN)
+        futures.append(one.service.submit(late, priority=Priority.NORMAL, began=began))
+        until(lambda: len(one.service._flights._flight_of) == 3)
+        one.encoder.gate.set()
+        results([held, *futures])
+        assert len(cache.given) == 1
 
 
 def test_a_request_is_counted_once_and_a_merged_one_neither_found_nor_missed():

@@ -105,14 +105,14 @@ class Dispatch:
             fail(self._flights.end(flight), error if isinstance(error, StreamScribeError) else InternalError())
             return
         embedding = work.result()
-        if flight.store:
-            self._keep(flight.leader, embedding)
+        if (began := self._flights.kept_since(flight)) is not None:
+            self._keep(flight.leader, began, embedding)
         self._land(flight, embedding)
 
-    def _keep(self, caller: Caller, embedding: Embedding) -> None:
+    def _keep(self, caller: Caller, began: int, embedding: Embedding) -> None:
         """Has it kept; where that fails, it is not kept, and nobody waits the longer."""
         try:
-            self._lookup.keep(caller, embedding)
+            self._lookup.keep(caller, began, embedding)
         except Exception as error:  # noqa: BLE001 - a future's callback: what it raises would be told to nobody
             _log.error("an embedding was not kept", exc_info=error)
 

@@ -40,7 +40,7 @@ class Caller:
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One encoding, for all who wait for it; `store` says that one of them lets it be kept.
+    """One encoding, for all who wait for it.
 
     Its `priority` is the highest of those who have waited for it. `work` is there while it waits for the encoder: a
     future keeps what it calls when it is done, and both would keep the embedding until garbage is collected.
@@ -48,7 +48,6 @@ class Flight:
 
     number: int
     leader: Caller
-    store: bool
     priority: Priority
     callers: dict[int, Caller]
     work: "Future[Embedding] | None" = None
@@ -78,11 +77,10 @@ class Flights:
             if isinstance(role, Follow):
                 flight = self._flights[role.flight]
                 flight.callers[caller.id] = caller
-                flight.store |= caller.store
                 flight.priority = min(flight.priority, caller.priority)
                 self._flight_of[caller.id] = flight
                 return flight
-            flight = Flight(role.flight, caller, caller.store, caller.priority, {caller.id: caller})
+            flight = Flight(role.flight, caller, caller.priority, {caller.id: caller})
             self._flights[role.flight] = self._flight_of[caller.id] = flight
             return flight
 
@@ -90,6 +88,14 @@ class Flights:
         """Whether somebody waits for it."""
         with self._lock:
             return flight.number in self._flights
+
+    def kept_since(self, flight: Flight) -> int | None:
+        """When the first who has to do with it began, as `Purges` counts; None if nobody who waits lets it be kept."""
+        with self._lock:
+            waiting = flight.callers.values()
+            if not any(caller.store for caller in waiting):
+                return None
+            return min(flight.leader.began, *(caller.began for caller in waiting))
 
     def working(self, flight: Flight, work: "Future[Embedding]") -> bool:
         """The flight is in the encoder's queue; False if nobody waits for it any more."""

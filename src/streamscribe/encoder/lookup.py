@@ -107,11 +107,11 @@ class AudioLookup:
         """How many seconds the encoder reads there: audio, and what its window has beside that."""
         return read.size / self._size_per_s
 
-    def keep(self, caller: Caller, embedding: Embedding) -> None:
-        """Keeps what was encoded for the caller, unless its tenant's things were purged since it came."""
+    def keep(self, caller: Caller, began: int, embedding: Embedding) -> None:
+        """Keeps what was encoded for the caller, unless its tenant's things were purged since `began`."""
         if self._cache is not None and caller.key is not None:
             put = partial(self._cache.put, caller.tenant, caller.key, embedding, self._identity)
-            self._purges.keep(caller.tenant, caller.began, put)
+            self._purges.keep(caller.tenant, began, put)
 
     def answered(self, caller: Caller) -> None:
         """The caller has its answer: what the cache was to it is counted, once. What was merged it neither had nor
