@@ -281,3 +281,35 @@ async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_
     with pytest.raises(Quarantined):
         async with Trying(attempts).one(S, 1):
             pass
+
+
+class Slow(MemoryAttempts):
+    """Counts in a moment, and answers in another."""
+
+    async def begin(self, session_id: SessionId, segment_id: int) -> int:
+        await asyncio.sleep(0.01)
+        before = await super().begin(session_id, segment_id)
+        await asyncio.sleep(0.01)
+        return before
+
+    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
+        await asyncio.sleep(0.01)
+        await super().take_back(session_id, segment_id)
+
+
+@pytest.mark.parametrize("endings", [0, ENDINGS_TOGETHER])
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.015, 0.025, 0.035, 0.045, 0.055, 0.07])
+async def test_whoever_is_given_up_has_tried_nothing_whenever_that_is(endings: int, after_s: float) -> None:
+    attempts = Slow()
+    attempts.counts[S, 1] = endings
+
+    async def try_it() -> None:
+        async with Trying(attempts).one(S, 1):
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(try_it())
+    await asyncio.sleep(after_s)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert attempts.counts[S, 1] == endings

@@ -1,13 +1,15 @@
 """Requests that may end whoever tries them: how often each was begun and never ended is counted where all can see."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from streamscribe.bus.kafka.finals.isolation import Isolation
 from streamscribe.core.errors import Quarantined
 from streamscribe.core.ids import SessionId
+
+_T = TypeVar("_T")
 
 ENDINGS_TOGETHER = 2
 """A segment that was there when so many finalizers ended is tried alone: who ends then, ends by it."""
@@ -49,18 +51,25 @@ class Trying:
 
         Who is cancelled inside has not tried; after any other exception, which ends the finalizer, the attempt counts.
         """
-        endings = await self._attempts.begin(session_id, segment_id)
+        endings = await self._begin(session_id, segment_id)
         if endings > ENDINGS_TOGETHER:
             raise Quarantined("a segment of the session has stopped its finalizers and is not tried again")
         if endings == ENDINGS_TOGETHER:
-            await self._attempts.take_back(session_id, segment_id)  # only its own turn counts
+            await _to_its_end(self._attempts.take_back(session_id, segment_id))  # only its own turn counts
             async with self._isolation.alone():
-                await self._attempts.begin(session_id, segment_id)
+                await self._begin(session_id, segment_id)
                 async with self._counted(session_id, segment_id):
                     yield
         else:
             async with self._counted(session_id, segment_id), self._isolation.together():
                 yield
+
+    async def _begin(self, session_id: SessionId, segment_id: int) -> int:
+        try:
+            return await _to_its_end(self._attempts.begin(session_id, segment_id))
+        except asyncio.CancelledError:
+            await self._attempts.take_back(session_id, segment_id)
+            raise
 
     @asynccontextmanager
     async def _counted(self, session_id: SessionId, segment_id: int) -> AsyncIterator[None]:
@@ -69,4 +78,14 @@ class Trying:
         except asyncio.CancelledError:
             await self._attempts.take_back(session_id, segment_id)
             raise
-        await self._attempts.end(session_id, segment_id)
+        await _to_its_end(self._attempts.end(session_id, segment_id))
+
+
+async def _to_its_end(call: Coroutine[Any, Any, _T]) -> _T:
+    """Who is cancelled meanwhile waits: of a call that is broken off nobody knows whether it was done."""
+    done = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        await asyncio.wait([done])
+        raise
