@@ -261,6 +261,32 @@ def test_workers_that_leave_in_good_order_blame_nobody() -> None:
     virtually(play)
 
 
+@pytest.mark.parametrize("leaves_after_s", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.1, 1.3])
+def test_a_worker_that_leaves_while_the_store_answers_leaves_no_lease_behind(leaves_after_s: float) -> None:
+    async def play(site: Site) -> None:
+        async def slow(*args: Any) -> Any:
+            lease = await site.memory.claim(*args)
+            await asyncio.sleep(0.5)
+            return lease
+
+        async def slow_load(session_id: SessionId) -> Any:
+            await asyncio.sleep(0.5)
+            return await site.memory.load(session_id)
+
+        site.publish(*list(session("a", 9))[:5])
+        site.store = Wayward(site.memory, claim=slow, load=slow_load)
+        bus = site.worker()
+        Listener(bus)
+        await asyncio.sleep(leaves_after_s)
+        assert bus.sessions
+        await bus.close()
+        site.workers.remove(bus)
+        lease = await site.memory.claim(A, "the next worker")
+        assert lease.ends.count == 0
+
+    virtually(play)
+
+
 def test_a_worker_that_hangs_leaves_and_counts_as_ended_for_what_it_was_at() -> None:
     async def play(site: Site) -> None:
         site.publish(*list(session("a", 9))[:5], *list(session("b", 9))[:3])

@@ -40,7 +40,7 @@ class KafkaRig:
             return {}
 
         worker._sessions.closed = True
-        await worker._stop_tasks()
+        await worker._sessions.cancel_tasks()
         worker._membership._give_up = nothing
         worker._sender._producer.purge()
         await worker._membership.leave()

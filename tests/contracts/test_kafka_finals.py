@@ -209,7 +209,7 @@ async def test_a_finalizer_whose_model_has_stopped_leaves_its_requests_to_others
     stuck.gate.set()
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)  # it says why it stopped
     second = asyncio.ensure_future(ask(rig.asking, segment(2)))
-    assert isinstance(await broken.failed(), BusUnavailable)
+    assert isinstance(await broken.failed(), ModelUnavailable)
     await rig.stop(broken)
     await rig.start(Engine())
     assert await asyncio.gather(asked, second) == [said_of(segment(1)), said_of(segment(2))]

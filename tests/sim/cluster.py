@@ -73,7 +73,7 @@ class _WorkerEnd(KafkaWorkerBus):
     async def stop_tasks(self) -> None:
         """As the end of its process."""
         self._sessions.closed = True
-        await self._stop_tasks()
+        await self._sessions.cancel_tasks()
 
 
 class KafkaWorker(WorkerProcess):

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from streamscribe.core.errors import BusUnavailable, StreamScribeError, TooLarge
+from streamscribe.core.errors import BusUnavailable, InternalError, StreamScribeError, TooLarge
 from streamscribe.settings import KafkaSettings, SettingsError
 
 ENVELOPE_BYTES = 2**16
@@ -15,6 +15,8 @@ MAX_QUEUED_KIB = 2**17
 """Records that librdkafka holds while no broker takes them; our own bound is lower (`sender.MAX_UNSENT_BYTES`)."""
 
 _MAX_FETCHED_KIB = 2**14
+
+NOT_TAKEN = "the log did not take a record"
 
 _ADDRESS = re.compile(r"((SASL_)?(PLAINTEXT|SSL)://)?(\[[0-9a-fA-F:.%]+\]|[^\s/@:\[\]]+)(:\d{1,5})?")
 """As librdkafka takes them: it waits for good for anything else."""
@@ -103,7 +105,17 @@ def explain(error: object) -> str:
 
 
 def typed(error: KafkaError) -> StreamScribeError:
-    """The error of ours that a record's failed delivery is."""
-    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        return TooLarge("the record is larger than the log takes")
-    return BusUnavailable(f"the log did not take a record: {explain(error)}")
+    """The error of ours that a record's failed delivery is. Clients are told its text; librdkafka's is its cause."""
+    too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    ours = TooLarge("the record is larger than the log takes") if too_large else BusUnavailable(NOT_TAKEN)
+    ours.__cause__ = KafkaException(error)
+    return ours
+
+
+def fatal(error: BaseException) -> StreamScribeError:
+    """What a process ends with by `error`, for whoever runs it: with what librdkafka said of it."""
+    if not isinstance(error, StreamScribeError):
+        error = error.__cause__ if isinstance(error.__cause__, StreamScribeError) else InternalError()
+    if not isinstance(error.__cause__, KafkaException):
+        return error
+    return type(error)(f"{error.message}: {explain(error.__cause__)}")

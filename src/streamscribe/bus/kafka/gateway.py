@@ -4,10 +4,11 @@ import asyncio
 from collections import deque
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Message
 
 from streamscribe.bus.backlog import Backlog, audio_bytes
 from streamscribe.bus.kafka import config, topics
+from streamscribe.bus.kafka.assigned import at_end
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import (
     Settled,
@@ -95,7 +96,8 @@ class KafkaGatewayBus:
         self._sender = Sender(config.producer(self._kafka, self._max_message_bytes, patient=False))
         self._sender.on_room = self._drain_all
         self._dead_letters = DeadLetters(self._sender, self._topics.dead_letter)
-        consumer = await asyncio.to_thread(self._assigned)
+        ours = topics.RESULTS_GROUP, self._topics.results, self._reply_to
+        consumer, self._read_to = await asyncio.to_thread(at_end, self._kafka, *ours, self._max_message_bytes)
         self._reader = Reader(consumer, self._take)
         self._reader.start()
 
@@ -104,7 +106,7 @@ class KafkaGatewayBus:
         """Results that could not be read."""
         return 0 if self._dead_letters is None else self._dead_letters.count
 
-    async def failed(self) -> BusUnavailable:
+    async def failed(self) -> StreamScribeError:
         """Returns when the results cannot be read any more; only a new start helps."""
         return await asyncio.shield(self._started(self._reader).failed)
 
@@ -211,19 +213,6 @@ class KafkaGatewayBus:
         """Published = settled + unsettled, and nothing waits that would fit."""
         for lane in self._lanes.values():
             lane.backlog.check_integrity()
-
-    def _assigned(self) -> Consumer:
-        """A consumer at the end of our partition: what was told before was told to a gateway that is gone."""
-        properties = config.consumer(self._kafka, topics.RESULTS_GROUP, self._max_message_bytes)
-        consumer: Consumer = config.made(Consumer, properties)
-        ours = TopicPartition(self._topics.results, self._reply_to)
-        try:
-            _, ours.offset = consumer.get_watermark_offsets(ours, timeout=topics.PATIENCE_S)
-        except KafkaException as error:
-            raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
-        self._read_to = ours.offset
-        consumer.assign([ours])
-        return consumer
 
     async def _announce(self, lane: Lane, ticket: Ticket) -> None:
         """Publishes the session's beginning again: workers learn from its headers who its gateway is."""

@@ -41,7 +41,7 @@ class Leases:
         while not session.over or session.ended:
             try:
                 session.hold(await self._store.claim(session.session_id, self.owner))
-                return await self._store.load(session.session_id)
+                return None if session.over else await self._store.load(session.session_id)
             except LeaseLost as held:
                 await asyncio.sleep((held.retry_after_s or 0.0) + _MARGIN_S)
             except StoreUnavailable:

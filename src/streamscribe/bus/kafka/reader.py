@@ -9,14 +9,14 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from streamscribe.bus.kafka import config
-from streamscribe.core.errors import BusUnavailable
+from streamscribe.core.errors import BusUnavailable, StreamScribeError
 
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
 """What is handed over at once."""
 
 _MAX_BATCHES = 2
 _POLL_S = 0.05
-_LEAVE_WITHIN_S = 10.0
+LEAVE_WITHIN_S = 10.0
 """Brokers that answer take less than one; whose do not, its group misses it after the session timeout."""
 
 
@@ -35,7 +35,7 @@ class Reader:
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.failed: asyncio.Future[BusUnavailable] = self._loop.create_future()
+        self.failed: asyncio.Future[StreamScribeError] = self._loop.create_future()
         self._consumer = consumer
         self._take = take
         self._turn = turn
@@ -53,7 +53,7 @@ class Reader:
         Returns also where the brokers let nobody leave: closing a consumer has no time-out of its own.
         """
         self._stopping = True
-        await asyncio.to_thread(self._thread.join, _LEAVE_WITHIN_S)
+        await asyncio.to_thread(self._thread.join, LEAVE_WITHIN_S)
 
     def on_loop(self, function: Callable[..., None], *args: Any) -> None:
         """In the thread: calls a function on the loop, after the batches that were handed over."""

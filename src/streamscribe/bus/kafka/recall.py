@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.reader import LEAVE_WITHIN_S
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, BusUnavailable, SessionNotFound, StreamScribeError
 from streamscribe.settings import KafkaSettings
@@ -63,11 +64,11 @@ class Recall:
             past.done.cancel()  # so that the thread sees that nobody waits any more
 
     async def close(self) -> None:
-        """Ends the thread; who waits gets BusUnavailable."""
+        """Ends the thread; who waits gets BusUnavailable. Returns also where the brokers let the consumer not go."""
         self._stopping = True
         thread = self._thread
         if thread is not None:
-            await asyncio.to_thread(thread.join)
+            await asyncio.to_thread(thread.join, LEAVE_WITHIN_S)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the thread."""
@@ -88,7 +89,8 @@ class Recall:
                 for past in reading.step(asked):
                     tell(past, error)
         except KafkaException as trouble:
-            error = BusUnavailable(f"the log cannot be read: {config.explain(trouble)}", retry_after_s=1.0)
+            error = BusUnavailable("the session's past cannot be read", retry_after_s=1.0)
+            error.__cause__ = trouble
         finally:
             with self._lock:
                 asked, self._asked, self._thread = self._asked, [], None

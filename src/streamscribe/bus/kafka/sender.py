@@ -21,6 +21,7 @@ MAX_UNSENT_BYTES = 2**26
 """Bytes given to the producer and not delivered, beyond which there is no `room`."""
 
 _BROKEN = {
+    KafkaError._FATAL,  # so it says to who sends more
     KafkaError.PRODUCER_FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.UNKNOWN_PRODUCER_ID,
@@ -85,7 +86,8 @@ class Sender:
         except BufferError:
             raise BusUnavailable("too many records wait for the log") from None
         except KafkaException as error:
-            raise config.typed(error.args[0]) from None
+            self._replace_after(error.args[0], self._producer)
+            raise config.typed(error.args[0])  # noqa: B904 - has its cause
         self.unsent_bytes += size
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
 
@@ -128,13 +130,15 @@ class Sender:
             self.unsent_bytes -= size
             if error is None:
                 self.delivered_to[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
-            if error is not None and (error.fatal() or error.code() in _BROKEN) and sent_by is self._producer:
-                self._replace()
+            if error is not None:
+                self._replace_after(error, sent_by)
             done(None if error is None else config.typed(error))
         if self._full and self.unsent_bytes <= MAX_UNSENT_BYTES // 2:
             self._full = False
             self.on_room()
 
-    def _replace(self) -> None:
+    def _replace_after(self, error: KafkaError, sent_by: Producer) -> None:
+        if sent_by is not self._producer or not (error.fatal() or error.code() in _BROKEN):
+            return
         if self._retired is None and not self._stopping:
             self._retired, self._producer = self._producer, config.made(Producer, self._properties)

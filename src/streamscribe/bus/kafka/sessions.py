@@ -3,13 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any
 
 from streamscribe.bus.backlog import audio_bytes
 from streamscribe.bus.kafka.dead_letter import DeadLetter, DeadLetters
 from streamscribe.bus.kafka.envelope import RecordHeaders
-from streamscribe.bus.kafka.leases import Leases
+from streamscribe.bus.kafka.leases import RELEASE_S, Leases
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
@@ -54,7 +53,7 @@ class Sessions:
         self.handler: RecordHandler | None = None
         self.closed = False
         """Once set, the worker is given nothing and nothing is told."""
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[asyncio.Task[None], Owned | None] = {}
         self.lost = self.orphaned = self.quarantined = 0
         self.leases = leases
         self._topics = topics
@@ -299,7 +298,7 @@ class Sessions:
         partition.let_go(session)
         self._steer(partition)
         if session.lease is not None:
-            self.spawn(self.leases.forget(session))
+            self.spawn(self.leases.forget(session), session)
         if abandoned is None:
             self.teller.tell_end(session, self._topics.audio)
         self.abandon(session, abandoned)
@@ -337,18 +336,30 @@ class Sessions:
     def spawn(self, work: Coroutine[Any, Any, None], session: Owned | None = None) -> None:
         """Runs `work` until it ends; a defect of it fails the session, or without one the whole."""
         task = asyncio.get_running_loop().create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(partial(self._done, session))
+        self.tasks[task] = session
+        task.add_done_callback(self._done)
 
-    def _done(self, session: Owned | None, task: asyncio.Task[None]) -> None:
-        self.tasks.discard(task)
+    async def let_end(self) -> None:
+        """Once all sessions are over: their tasks end by themselves, and what they still claim is given back."""
+        if ending := [task for task, session in self.tasks.items() if session is not None]:
+            await asyncio.wait(ending, timeout=RELEASE_S)
+
+    async def cancel_tasks(self) -> None:
+        """Ends what is under way."""
+        for task in self.tasks:
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        session = self.tasks.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._defect(error, session)
 
     def _defect(self, error: BaseException, session: Owned | None) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": "a bus has a defect", "exception": error})
         if session is None or session.epoch is None or isinstance(error, BusUnavailable):
-            self._fail(error if isinstance(error, BusUnavailable) else BusUnavailable())
+            self._fail(error if isinstance(error, BusUnavailable) else InternalError())
             return
         try:
             self.fail_one(session, InternalError())

@@ -18,7 +18,7 @@ from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import BadRequest, BusUnavailable, StreamScribeError
+from streamscribe.core.errors import BadRequest, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import Emitted
 from streamscribe.ports import RecordHandler, SessionStore
@@ -128,7 +128,7 @@ class KafkaWorkerBus:
         """What was told and is not in the log yet."""
         return self._sender.unsent_bytes
 
-    async def failed(self) -> BusUnavailable:
+    async def failed(self) -> StreamScribeError:
         """Returns when records cannot be read any more: the process is of no use, and another must take over."""
         return await asyncio.shield(self._membership.failed)
 
@@ -169,14 +169,9 @@ class KafkaWorkerBus:
         if self._joined:
             await self._membership.leave()
         self._lose_partitions(list(self._partitions))
-        await self._stop_tasks()
+        await self._sessions.let_end()
+        await self._sessions.cancel_tasks()
         await self._sender.close()
-
-    async def _stop_tasks(self) -> None:
-        for task in self._sessions.tasks:
-            task.cancel()
-        if self._sessions.tasks:
-            await asyncio.wait(self._sessions.tasks)
 
     def check_integrity(self) -> None:
         """The equations of all partitions."""
@@ -252,4 +247,4 @@ class KafkaWorkerBus:
 
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():
-            self._membership.failed.set_result(error if isinstance(error, BusUnavailable) else BusUnavailable())
+            self._membership.failed.set_result(config.fatal(error))

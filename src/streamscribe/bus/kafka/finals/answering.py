@@ -41,7 +41,7 @@ SMOOTHING = 0.05
 
 Recognise = Callable[[SegmentRequest, Priority, float, Share], Awaitable[Hypothesis]]
 """What was heard in so many seconds. Raises StreamScribeError for what the request is to blame for, and anything else
-where this finalizer can hear nothing any more."""
+where this finalizer can hear nothing any more; the cause of that says why."""
 
 
 class KafkaFinalizer:
@@ -125,8 +125,9 @@ class KafkaFinalizer:
         oldest = [at for ledger in self._ledgers.values() if (at := ledger.oldest_s) is not None]
         return max(0.0, time.time() - min(oldest)) if oldest else 0.0
 
-    async def failed(self) -> BusUnavailable:
-        """Returns when the process is of no use any more, and others must take over."""
+    async def failed(self) -> StreamScribeError:
+        """Returns when the process is of no use any more, and others must take over: the model's error where that has
+        stopped, InternalError for a defect."""
         return await asyncio.shield(self._membership.failed)
 
     async def check(self) -> None:
@@ -293,7 +294,7 @@ class KafkaFinalizer:
             return
         asyncio.get_running_loop().call_exception_handler({"message": "a finalizer has stopped", "exception": error})
         if not self._membership.failed.done():
-            self._membership.failed.set_result(error if isinstance(error, BusUnavailable) else BusUnavailable())
+            self._membership.failed.set_result(config.fatal(error))
 
 
 def _asked_at_s(message: Message) -> float:

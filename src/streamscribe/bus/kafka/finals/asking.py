@@ -20,7 +20,7 @@ from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.batching import BatchPolicy, Priority
-from streamscribe.core.errors import BadRequest, BusUnavailable, ModelUnavailable, Overloaded, StreamScribeError
+from streamscribe.core.errors import BadRequest, ModelUnavailable, Overloaded, StreamScribeError
 from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
 from streamscribe.core.integrity import ensure
@@ -111,7 +111,7 @@ class Finalizers:
         await self._reader.stop()
         await self._sender.close()
 
-    async def failed(self) -> BusUnavailable:
+    async def failed(self) -> StreamScribeError:
         """Returns when answers cannot be read any more: only a new start helps."""
         return await asyncio.shield(self._reader.failed)
 

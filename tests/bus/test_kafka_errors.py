@@ -1,0 +1,116 @@
+"""What becomes of librdkafka's errors: clients are told our texts, and who runs a process hears all of it."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamscribe.bus.kafka import config, recall, sender
+from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.recall import Recall
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.core.errors import BusUnavailable, InternalError, ModelUnavailable, StreamScribeError, TooLarge
+from streamscribe.core.ids import SessionId
+from streamscribe.settings import KafkaSettings
+
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "ssl://kafka-7.internal:9093: Local: Message timed out")
+KAFKA = KafkaSettings(brokers="127.0.0.1:1")
+
+
+def test_what_librdkafka_says_of_a_record_is_told_to_who_runs_it_and_not_to_clients() -> None:
+    told = config.typed(TIMED_OUT)
+    assert (type(told), told.message) == (BusUnavailable, "the log did not take a record")
+    assert config.fatal(told).message.endswith("kafka-7.internal:9093: Local: Message timed out")
+    assert isinstance(config.typed(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)), TooLarge)
+
+
+def test_a_process_ends_with_what_ended_it() -> None:
+    stopped = RuntimeError("nobody can go on")
+    stopped.__cause__ = ModelUnavailable("the model has stopped")
+    assert config.fatal(stopped) is stopped.__cause__
+    assert type(config.fatal(KeyError("a defect"))) is InternalError
+    lost = BusUnavailable("the log cannot be read: no")
+    assert config.fatal(lost) is lost
+
+
+def past() -> Past:
+    done = asyncio.get_running_loop().create_future()
+    return Past(SessionId("a"), 1, 0, (), lambda *_: None, lambda _: None, done)
+
+
+async def test_who_waits_for_a_past_that_cannot_be_read_hears_our_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise KafkaException(TIMED_OUT)
+
+    monkeypatch.setattr(config, "made", refuse)
+    with pytest.raises(BusUnavailable) as told:
+        await Recall(KAFKA, 2**20).read(past())
+    assert told.value.message == "the session's past cannot be read"
+
+
+async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    closes, may_close = threading.Event(), threading.Event()
+
+    class Stuck:
+        def assign(self, parts: Any) -> None: ...
+
+        def consume(self, most: int, timeout_s: float) -> list[Any]:
+            return []
+
+        def close(self) -> None:
+            closes.set()
+            may_close.wait(10)
+
+    monkeypatch.setattr(config, "made", lambda *_: Stuck())
+    monkeypatch.setattr(recall, "LEAVE_WITHIN_S", 0.05)
+    reading = Recall(KAFKA, 2**20)
+    waiting = asyncio.ensure_future(reading.read(past()))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(reading.close(), 5)
+    assert await asyncio.to_thread(closes.wait, 5)
+    may_close.set()
+    with pytest.raises(BusUnavailable):
+        await waiting
+
+
+class Producers:
+    """librdkafka's producers one after the other; the first can send no more."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.sent: list[int] = []
+
+    def __call__(self, properties: dict[str, Any]) -> "Producers.One":
+        self.made += 1
+        return self.One(self, self.made)
+
+    class One:
+        def __init__(self, all_of_them: "Producers", number: int) -> None:
+            self.all, self.number = all_of_them, number
+
+        def produce(self, *args: Any, **kwargs: Any) -> None:
+            if self.number == 1:
+                raise KafkaException(KafkaError(KafkaError._FATAL))
+            self.all.sent.append(self.number)
+
+        def poll(self, timeout_s: float) -> int:
+            return 0
+
+        def flush(self, timeout_s: float) -> int:
+            return 0
+
+        def purge(self) -> None: ...
+
+
+async def test_a_producer_that_takes_no_record_any_more_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    producers = Producers()
+    monkeypatch.setattr(sender, "Producer", producers)
+    sends = Sender({})
+    failed: list[StreamScribeError | None] = []
+    with pytest.raises(BusUnavailable):
+        sends.send("topic", b"1", [], failed.append)
+    sends.send("topic", b"2", [], failed.append)
+    assert (producers.made, producers.sent, sends.unsent_bytes) == (2, [2], 1)
+    await sends.close()
