@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.cluster.board import on_board
-from streamscribe.bootstrap.cluster.gateway import gateway_name
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
-from streamscribe.bootstrap.cluster.worker import Working
+from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
@@ -120,7 +119,7 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
                     finalizer.attach(hearing)
                     url = f"http://{ours.health_host}:{listener.ports[0]}"
                     warmup_s = {part.name: part.warmup_s for part in recognition.parts}
-                    name = f"finalizer-{gateway_name()}"
+                    name = f"finalizer-{finalizer.name}"
                     async with on_board(settings.store, name, lambda: None, caches.levels):
                         announce(Working(url, monotonic() - started_at, warmup_s))
                         await stop.wait()

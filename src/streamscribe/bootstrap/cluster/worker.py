@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
+from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
@@ -28,15 +28,6 @@ from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
-
-
-@dataclass(frozen=True, slots=True)
-class Working:
-    """Where a worker tells how it is, and how long it took to be ready."""
-
-    url: str
-    ready_s: float
-    warmup_s: dict[str, float]
 
 
 async def serve_worker(

@@ -1,9 +1,6 @@
 """The worker's end of Kafka's log: the sessions of the partitions that its group gave to this worker."""
 
 import asyncio
-import os
-import secrets
-import socket
 from collections.abc import Collection
 
 from confluent_kafka import Message
@@ -13,6 +10,7 @@ from streamscribe.bus.kafka.envelope import read_key, read_record_headers
 from streamscribe.bus.kafka.leases import Leases
 from streamscribe.bus.kafka.mark import read_mark
 from streamscribe.bus.kafka.membership import Membership
+from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
@@ -60,7 +58,7 @@ class KafkaWorkerBus:
         self._kafka = kafka
         self._max_message_bytes = max_message_bytes
         self._topics = Topics.of(kafka)
-        self.owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.owner = new_name()
         """What the leases of this worker are taken under."""
         self._sessions = Sessions(
             Leases(store, self.owner), self._topics, orphaned_after_s, steer=self._steer, fail=self._fail

@@ -17,6 +17,7 @@ from streamscribe.bus.kafka.finals.known import Answer, Known, Purges
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.finals.trying import Attempts, Trying
 from streamscribe.bus.kafka.membership import Membership
+from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.audio import SAMPLE_RATE
@@ -55,6 +56,8 @@ class KafkaFinalizer:
 
     def __init__(self, kafka: KafkaSettings, attempts: Attempts, purges: Purges) -> None:
         """Call `start` before anything else."""
+        self.name = new_name()
+        """What this finalizer is called: no other has the name."""
         self._kafka = kafka
         self._topics = Topics.of(kafka)
         self._trying = Trying(attempts)

@@ -1,9 +1,6 @@
 """A worker's recogniser that is elsewhere: it asks the finalizers, by the log."""
 
 import asyncio
-import os
-import secrets
-import socket
 import zlib
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from streamscribe.bus.kafka.assigned import at_end
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import final_headers
 from streamscribe.bus.kafka.finals.codec import hypothesis_of, question
+from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
@@ -75,7 +73,7 @@ class Finalizers:
         self._kafka = kafka
         self._patience = patience
         self._topics = Topics.of(kafka)
-        self.asker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+        self.asker = new_name()
         """What this worker is called in its requests: no other has the name."""
         self._reply_to = zlib.crc32(self.asker.encode()) % kafka.audio_partitions
         self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
