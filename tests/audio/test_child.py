@@ -4,17 +4,17 @@ import asyncio
 import os
 import subprocess
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from streamscribe.audio.child import Child
+from tests.audio.processes import running
 
 SPAWNING_BESIDE_MATRICES = """
 import asyncio, sys, threading
 import numpy, uvloop
 from streamscribe.audio.child import Child
+from tests.audio.processes import running
 
 def multiply():
     left, right = numpy.ones((80, 201), numpy.float32), numpy.ones((201, 3000), numpy.float32)
@@ -53,15 +53,6 @@ async def test_a_child_that_has_died_takes_its_line_in_silence() -> None:
     assert await child.stdout.read() == b""
     child.give(b"line\n")
     await child.end(finished=False)
-
-
-def running(argument: str) -> bool:
-    """Whether any process was started with this argument."""
-    for commands in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):  # it ends meanwhile
-            if argument.encode() in commands.read_bytes().split(b"\0"):
-                return True
-    return False
 
 
 async def test_a_start_that_is_cancelled_leaves_no_process() -> None:

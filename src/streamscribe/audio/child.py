@@ -24,16 +24,20 @@ class Child:
 
     @classmethod
     async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> Self:
-        """Starts it, off the event loop."""
+        """Starts it, off the event loop; none is left where this is cancelled. Raises OSError."""
         starting = asyncio.create_task(asyncio.to_thread(_popen, command, environment))
         try:
             process = await asyncio.shield(starting)
         except asyncio.CancelledError:
-            starting.add_done_callback(_discard)
+            starting.add_done_callback(_discard_started)
             raise
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader()
-        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        try:
+            pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), process.stdout)
+        except BaseException:
+            _discard(process)
+            raise
         return cls(process, reader, pipe)
 
     @property
@@ -83,9 +87,12 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _discard(starting: "asyncio.Task[subprocess.Popen[bytes]]") -> None:
+def _discard_started(starting: "asyncio.Task[subprocess.Popen[bytes]]") -> None:
     """Nobody waits for it any more."""
     if not starting.cancelled() and starting.exception() is None:
-        process = starting.result()
-        cast(IO[bytes], process.stdout).close()
-        _kill(process)
+        _discard(starting.result())
+
+
+def _discard(process: subprocess.Popen[bytes]) -> None:
+    cast(IO[bytes], process.stdout).close()
+    _kill(process)

@@ -7,6 +7,7 @@ their imports done; each serves one file.
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -26,6 +27,7 @@ from streamscribe.core.errors import (
 
 __all__ = ["DecodeLimits", "DecoderPool", "Decoding", "decode"]
 
+_NO_PROCESS_RETRY_S = 5.0
 _COMMAND = (sys.executable, "-P", "-m", "streamscribe.audio.decode_child")
 _INHERITED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _ERRORS: dict[str, type[StreamScribeError]] = {
@@ -34,7 +36,10 @@ _ERRORS: dict[str, type[StreamScribeError]] = {
 
 
 class DecoderPool:
-    """At most `max_children` decodes at once and one idle child; raises Overloaded after `wait_s` without a place."""
+    """At most `max_children` decodes at once and one idle child.
+
+    Raises Overloaded after `wait_s` without a place, and where no process can be started.
+    """
 
     def __init__(self, limits: DecodeLimits, *, max_children: int = 16, wait_s: float = 10, spare: bool = True) -> None:
         self._limits = limits
@@ -66,7 +71,8 @@ class DecoderPool:
     async def take(self, job: Job) -> Child:
         """A child at work on `job`; give it back with `release`."""
         try:
-            await asyncio.wait_for(self._places.acquire(), self._wait_s)
+            async with asyncio.timeout(self._wait_s):  # `wait_for` loses cancellations before Python 3.12
+                await self._places.acquire()
         except TimeoutError:
             raise Overloaded("too many files are being decoded", retry_after_s=self._wait_s) from None
         child = None
@@ -75,7 +81,8 @@ class DecoderPool:
             child = spare if spare is not None and spare.alive else await _spawn()
             self._running.add(child)
             child.give(job.to_line())
-            await self.start()
+            with suppress(Overloaded):  # this file has its child
+                await self.start()
         except BaseException:
             self._places.release()
             if child is not None:
@@ -188,6 +195,9 @@ def decode(path: Path, limits: DecodeLimits, *, channels: int | None = 1) -> Dec
 
 
 async def _spawn() -> Child:
-    """A child without the server's secrets."""
+    """A child without the server's secrets. Raises Overloaded where the system gives no process or no memory."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return await Child.start(_COMMAND, environment | {"OPENBLAS_NUM_THREADS": "1"})
+    try:
+        return await Child.start(_COMMAND, environment | {"OPENBLAS_NUM_THREADS": "1"})
+    except OSError as error:
+        raise Overloaded(f"no decoder can be started: {error.strerror}", retry_after_s=_NO_PROCESS_RETRY_S) from error

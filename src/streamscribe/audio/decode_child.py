@@ -8,6 +8,7 @@ import os
 import resource
 import stat
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -48,9 +49,15 @@ def main() -> None:
     except BrokenPipeError:
         os._exit(1)
     except Exception as error:  # noqa: BLE001 - the process' edge: the parent must learn that it was our defect
-        _send(out, Tag.ERROR, f"internal\n{type(error).__name__} in the decoder".encode())
+        _send(out, Tag.ERROR, f"internal\n{type(error).__name__} in the decoder ({_where(error)})".encode())
     out.flush()
     os._exit(0)
+
+
+def _where(error: Exception) -> str:
+    """File and line, without a word of what the error says: that may be of the file."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    return f"{os.path.basename(frame.f_code.co_filename)}:{line}"
 
 
 def _decode(job: Job, out: BinaryIO) -> None:
