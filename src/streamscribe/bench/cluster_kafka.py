@@ -41,9 +41,9 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
         chance = random.Random(5)
         until_s = perf_counter() + seconds
         while (due := perf_counter() + KILL_EVERY_S) < until_s:
+            await cluster.settled()
             if len(cluster.workers) <= WORKERS:
                 await cluster.add_workers(POOL - WORKERS)
-            await cluster.settled()
             await asyncio.sleep(max(0.0, due - perf_counter()))
             worker = cluster.workers.pop(chance.randrange(len(cluster.workers)))
             moved = await worker.counted("funasr_active_streams")
