@@ -7,8 +7,9 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Send
+from structlog.testing import capture_logs
 
-from streamscribe.core.errors import Draining, SlowReader
+from streamscribe.core.errors import Draining, InternalError, SlowReader
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.messages import Heartbeat, Pong, ResultSent
 from streamscribe.gateway.recognition import Finals
@@ -67,6 +68,17 @@ async def test_what_is_held_for_a_reader_is_bounded() -> None:
 async def ask(endpoint: Endpoint) -> httpx.Response:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://here") as client:
         return await client.get("/")
+
+
+async def test_an_internal_error_is_logged_where_a_request_met_it() -> None:
+    async def broken(request: Request, send: Send) -> Response:
+        raise InternalError("KeyError in the decoder (readers.py:9)")
+
+    with capture_logs() as lines:
+        assert (await ask(Endpoint("GET", broken))).status_code == 500
+    assert [(line["event"], str(line["exc_info"])) for line in lines] == [
+        ("request failed", "KeyError in the decoder (readers.py:9)")
+    ]
 
 
 async def test_a_defect_of_ours_is_an_answer_without_its_details() -> None:

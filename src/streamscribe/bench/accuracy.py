@@ -142,9 +142,10 @@ async def _by_rest(client: httpx.AsyncClient, utterance: Utterance) -> str:
     try:
         with utterance.audio.open("rb") as file:
             answer = await client.post("/v1/audio/transcriptions", data=fields, files={"file": ("audio.wav", file)})
-        answer.raise_for_status()
     except httpx.HTTPError as error:
         raise ConnectionLost(f"REST: {error}") from error
+    if not answer.is_success:
+        raise ConnectionLost(f"REST: {answer.status_code} {answer.text}")
     return str(answer.json()["text"])
 
 

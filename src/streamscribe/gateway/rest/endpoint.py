@@ -40,6 +40,8 @@ class Endpoint:
         except ClientDisconnect:
             return
         except StreamScribeError as error:
+            if isinstance(error, InternalError):
+                _log.error("request failed", exc_info=error)
             await exchange.refuse(_failure(error, self.method))
         except Exception as error:  # noqa: BLE001 - the request's edge: the client must get an answer of our form
             _log.error("request failed", exc_info=error)
