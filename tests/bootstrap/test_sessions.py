@@ -1,10 +1,13 @@
 """The session store that settings ask for."""
 
+from collections.abc import Callable
+
 import pytest
 from pydantic import SecretStr
 
-from streamscribe.bootstrap.sessions import open_sessions, open_shared_sessions
-from streamscribe.settings import SettingsError, StoreSettings
+from streamscribe.bootstrap.sessions import need_cluster, open_attempts, open_sessions, open_shared_sessions
+from streamscribe.core.errors import StoreUnavailable
+from streamscribe.settings import Settings, SettingsError, StoreSettings
 from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.store.redis_server import server_of
 from streamscribe.store.redis_sessions import RedisSessions
@@ -26,6 +29,38 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
     with pytest.raises(SettingsError, match=r"^setting store\.redis_url: not an address") as refused:
         open_sessions(StoreSettings(redis_url=SecretStr("http://:hunter2@host")))
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "trouble"),
+    [
+        ("redis://:hunter2@host?no_such_option=1", "an option that Redis' client does not know"),
+        ("redis://:hunter2@host?decode_responses=true", "decode_responses must be off"),
+        ("redis://:hunter2@ho..st", "its host is no name"),
+        ("redis://host:hunter2", "not an address"),
+        ("redis://host?max_connections=hunter2", "not an address"),
+    ],
+)
+@pytest.mark.parametrize("opened", [open_sessions, open_attempts])
+def test_an_address_by_which_none_can_connect_is_told_before_anybody_relies_on_it(
+    opened: Callable[[StoreSettings], object], address: str, trouble: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"^setting store\.redis_url: .*{trouble}") as refused:
+        opened(StoreSettings(redis_url=SecretStr(address)))
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_a_redis_that_is_not_there_at_the_start_is_named_without_its_password() -> None:
+    store = open_shared_sessions(StoreSettings(redis_url=SecretStr("redis://:hunter2@127.0.0.1:1/0"), timeout_s=5))
+    with pytest.raises(StoreUnavailable, match=r"^Redis cannot be reached \(127\.0\.0\.1:1\)$"):
+        await store.check()
+    await store.close()
+
+
+def test_who_has_neither_kafka_nor_redis_is_told_of_both_at_once() -> None:
+    with pytest.raises(SettingsError, match=r"KAFKA_BROKERS and REDIS_URL.*streamscribe cluster up"):
+        need_cluster(Settings())
+    need_cluster(Settings(store=StoreSettings(redis_url=SecretStr("redis://host"))))  # then Kafka is named as missing
 
 
 @pytest.mark.parametrize(

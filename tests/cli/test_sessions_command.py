@@ -116,7 +116,7 @@ def test_a_redis_that_is_away_exits_1_and_tells_no_password(run):
 def test_a_role_of_a_cluster_whose_redis_is_away_says_who_knows_more(run, role):
     done = run(*role, *FAKE, REDIS_URL="redis://:hunter2@127.0.0.1:9/0", KAFKA_BROKERS="127.0.0.1:9")
     assert (done.code, done.out) == (1, "")
-    assert done.err.endswith("error: Redis cannot be reached; see: streamscribe doctor\n")
+    assert done.err.endswith("error: Redis cannot be reached (127.0.0.1:9); see: streamscribe doctor\n")
     assert "hunter2" not in done.err
 
 

@@ -55,7 +55,7 @@ class TestRedis(AttemptsContract):
     @pytest.fixture
     async def attempts(self, redis_url: str) -> AsyncIterator[RedisAttempts]:
         running = RedisAttempts(redis_url, timeout_s=5, max_connections=4)
-        await running._redis.flushall()
+        await running._link.client.flushall()
         yield running
         await running.close()
 

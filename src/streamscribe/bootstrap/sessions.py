@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 from streamscribe.core.extras import install_extra
 from streamscribe.ports import SessionStore
-from streamscribe.settings import SettingsError, StoreSettings
+from streamscribe.redis_url import told
+from streamscribe.settings import Settings, SettingsError, StoreSettings
 from streamscribe.store.memory_sessions import MemorySessions
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_server import RedisServer
     from streamscribe.store.redis_sessions import RedisSessions
 
-NO_ADDRESS = "setting store.redis_url: not an address like redis://host:6379/0"
 REDIS_PORT = 6379
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
@@ -44,8 +44,8 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
             timeout_s=timeout_s or settings.timeout_s,
             max_connections=settings.max_connections,
         )
-    except ValueError:
-        raise SettingsError(NO_ADDRESS) from None
+    except ValueError as error:
+        raise SettingsError(f"setting store.redis_url: {told(error)}") from None
 
 
 def open_attempts(settings: StoreSettings) -> "RedisAttempts":
@@ -55,8 +55,17 @@ def open_attempts(settings: StoreSettings) -> "RedisAttempts":
 
     try:
         return RedisAttempts(url, timeout_s=settings.timeout_s, max_connections=settings.max_connections)
-    except ValueError:
-        raise SettingsError(NO_ADDRESS) from None
+    except ValueError as error:
+        raise SettingsError(f"setting store.redis_url: {told(error)}") from None
+
+
+def need_cluster(settings: Settings) -> None:
+    """Raises SettingsError where neither Kafka nor Redis is named: one who has neither is told of both at once."""
+    if not settings.kafka.brokers and settings.store.redis_url is None:
+        raise SettingsError(
+            "settings kafka.brokers and store.redis_url: neither a Kafka nor a Redis is named; set KAFKA_BROKERS and "
+            "REDIS_URL. For a cluster on this machine that brings its own: streamscribe cluster up"
+        )
 
 
 def _redis_url(settings: StoreSettings) -> str:

@@ -14,6 +14,7 @@ from streamscribe.cache.blobs import SEAL_HEADER_BYTES, Seal, Sealed
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.ports import Blob, Usage, Verified
+from streamscribe.redis_url import check_client
 
 PREFIX = "streamscribe:cache:"
 MAX_BLOB_BYTES = 16 * 2**20
@@ -182,12 +183,5 @@ def _client(url: str, timeout_s: float) -> Any:
     client = redis.Redis.from_url(
         url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
     )
-    named = client.connection_pool.connection_kwargs
-    str(named.get("host", "")).encode("idna")  # as connecting will, which raises it in the middle of work
-    try:
-        client.connection_pool.make_connection()
-    except TypeError as error:  # the address names an option that there is not
-        raise ValueError(str(error)) from None
-    if named.get("decode_responses"):
-        raise ValueError("blobs are no text: decode_responses must be off")
+    check_client(client)
     return client

@@ -1,20 +1,13 @@
 """Sessions in Redis, for the many processes of a cluster: one Lua script for each operation, by Redis' own clock."""
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any, TypeVar
-
-import redis.asyncio
-from redis import exceptions as told
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.core.checkpoint import Checkpoint
-from streamscribe.core.errors import BadRequest, InternalError, LeaseLost, StoreUnavailable
+from streamscribe.core.errors import BadRequest, InternalError, LeaseLost
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId
 from streamscribe.core.lease import Lease
 from streamscribe.core.quarantine import Ends
@@ -22,13 +15,12 @@ from streamscribe.core.records import Checkpointed, SessionOpened
 from streamscribe.core.session_view import SessionPage, SessionView
 from streamscribe.ports import Kept, Place, Seat, StoreCounts, Ticket
 from streamscribe.store.quota import seats_taken, too_many_a_minute
+from streamscribe.store.redis_link import PREFIX, RedisLink
 from streamscribe.store.redis_server import RedisServer, server_of
 from streamscribe.store.redis_tickets import TICKET_FIELDS, places_text, ticket_of, ticket_text
 from streamscribe.store.redis_views import FIELDS, view_of
 from streamscribe.wire.bus_records import decode_event, decode_record, encode_event, encode_record
 
-PREFIX = "streamscribe:"
-RETRY_AFTER_S = 1.0
 MAX_TOGETHER = 100
 """Sessions in one script: Redis serves nobody else while it runs, about a millisecond."""
 
@@ -38,7 +30,6 @@ _SCRIPTS = (
     *("enter", "keep", "leave", "hand_in", "move", "list", "read"),
 )
 
-_T = TypeVar("_T")
 _Item = TypeVar("_Item")
 
 
@@ -62,29 +53,18 @@ class RedisSessions:
         max_connections: int = 8,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        retry = Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,))  # every script may be run again
-        pool = redis.asyncio.ConnectionPool.from_url(
-            url,
-            max_connections=max_connections,
-            socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
-            socket_connect_timeout=timeout_s,
-            retry=retry,
-        )
-        self._redis: Any = redis.asyncio.Redis.from_pool(pool)
-        self._run = {name: self._redis.register_script(text) for name, text in _read_scripts()}
+        self._link = RedisLink(url, _SCRIPTS, timeout_s=timeout_s, max_connections=max_connections)
         self._lease_ttl_s = lease_ttl_s
         self._lease_us, self._seat_us, self._keep_us = (round(s * _US) for s in (lease_ttl_s, seat_ttl_s, keep_s))
-        self._timeout_s = timeout_s
-        self._connections = asyncio.Semaphore(max_connections)
         self._clock = clock
-        self._fenced = self._failures = 0
+        self._fenced = 0
 
     async def claim(self, session_id: SessionId, owner: str) -> Lease:
         """A lease; its epoch is at first Redis' time in microseconds, and never comes again."""
         asked = self._clock()
         keys = (_record(session_id), _INDEX, _MARK)
         named = (session_id, owner, self._lease_us, self._keep_us)
-        epoch, left_us, first, count, same, place = map(int, await self._script("claim", keys, named))
+        epoch, left_us, first, count, same, place = map(int, await self._link.run("claim", keys, named))
         if epoch == 0:
             raise LeaseLost(retry_after_s=left_us / _US)
         ends = Ends(count, same, place if place >= 0 else None)
@@ -97,7 +77,7 @@ class RedisSessions:
             asked = self._clock()
             keys = (_INDEX, *(_record(lease.session_id) for lease in some))
             named = (text for lease in some for text in (lease.session_id, lease.epoch, lease.owner))
-            done = await self._script("renew", keys, (self._lease_us, self._keep_us, *named))
+            done = await self._link.run("renew", keys, (self._lease_us, self._keep_us, *named))
             ends_at = asked + self._lease_ttl_s
             renewed += [
                 replace(lease, expires_at=max(lease.expires_at, ends_at)) if kept else None
@@ -107,7 +87,7 @@ class RedisSessions:
 
     async def release(self, lease: Lease) -> None:
         """Ends the lease, if it is in force."""
-        await self._script("release", (_record(lease.session_id),), (lease.epoch, lease.owner))
+        await self._link.run("release", (_record(lease.session_id),), (lease.epoch, lease.owner))
 
     async def save(
         self, lease: Lease, *, opened: SessionOpened | None = None, checkpoint: Checkpoint | None = None
@@ -122,11 +102,13 @@ class RedisSessions:
         else:
             texts += ["", 0, 0, 0]
         named = (lease.session_id, lease.epoch, lease.owner, self._keep_us)
-        self._fence(await self._script("save", (_record(lease.session_id), _INDEX), (*named, *texts)))
+        self._fence(await self._link.run("save", (_record(lease.session_id), _INDEX), (*named, *texts)))
 
     async def load(self, session_id: SessionId) -> SessionOpened | None:
         """What was saved. Raises InternalError for what this version cannot read."""
-        opened, checkpoint = await self._ask(lambda: self._redis.hmget(_record(session_id), "opened", "checkpoint"))
+        opened, checkpoint = await self._link.ask(
+            lambda: self._link.client.hmget(_record(session_id), "opened", "checkpoint")
+        )
         if opened is None:
             return None
         try:
@@ -141,7 +123,7 @@ class RedisSessions:
     async def note(self, lease: Lease, place: int | None) -> None:
         """Notes where the owner is, or that the session got on; raises LeaseLost."""
         named = (lease.epoch, lease.owner, "" if place is None else place)
-        self._fence(await self._script("note", (_record(lease.session_id),), named))
+        self._fence(await self._link.run("note", (_record(lease.session_id),), named))
 
     async def abandon(self, leases: Sequence[Lease], after_s: float) -> list[bool]:
         """Which sessions no gateway has told of for so long."""
@@ -149,19 +131,19 @@ class RedisSessions:
         for some in _parts(leases):
             keys = [_record(lease.session_id) for lease in some]
             named = (text for lease in some for text in (lease.epoch, lease.owner))
-            gone += map(bool, await self._script("abandon", keys, (round(after_s * _US), *named)))
+            gone += map(bool, await self._link.run("abandon", keys, (round(after_s * _US), *named)))
         return gone
 
     async def forget(self, lease: Lease) -> None:
         """The session is over for its worker; raises LeaseLost."""
         keys = (_record(lease.session_id), _INDEX)
-        self._fence(await self._script("forget", keys, (lease.session_id, lease.epoch, lease.owner)))
+        self._fence(await self._link.run("forget", keys, (lease.session_id, lease.epoch, lease.owner)))
 
     async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
         """Takes a seat; raises QuotaExceeded. Exact, however many gateways ask at once."""
         keys = (_seats(seat.tenant_id), _entries(seat.tenant_id), _record(seat.session_id), _INDEX)
         bounds = (self._seat_us, self._keep_us, max_sessions, max_per_minute or 0)
-        entered, wait_us = await self._script("enter", keys, (*bounds, *_told(seat)))
+        entered, wait_us = await self._link.run("enter", keys, (*bounds, *_told(seat)))
         if int(entered) < 0:
             raise seats_taken()
         if int(entered) == 0:
@@ -173,40 +155,40 @@ class RedisSessions:
         for some in _parts(seats):
             keys = (_INDEX, *(key for seat in some for key in (_seats(seat.tenant_id), _record(seat.session_id))))
             told_of = (text for seat in some for text in _told(seat))
-            kept += map(Kept, await self._script("keep", keys, (self._seat_us, self._keep_us, *told_of)))
+            kept += map(Kept, await self._link.run("keep", keys, (self._seat_us, self._keep_us, *told_of)))
         return kept
 
     async def leave(self, seat: Seat) -> None:
         """Frees the seat, unless another gateway has the session."""
         keys = (_seats(seat.tenant_id), _record(seat.session_id), _INDEX)
-        await self._script("leave", keys, (seat.session_id, seat.gateway))
+        await self._link.run("leave", keys, (seat.session_id, seat.gateway))
 
     async def hand_in(self, ticket: Ticket) -> None:
         """Keeps a session's ticket, unless it has moved."""
         named = (ticket.session_id, self._keep_us, ticket.gateway, ticket.opened.tenant_id)
         texts = (ticket_text(ticket), places_text(ticket.places))
-        await self._script("hand_in", (_record(ticket.session_id), _INDEX), (*named, *texts))
+        await self._link.run("hand_in", (_record(ticket.session_id), _INDEX), (*named, *texts))
 
     async def ticket(self, session_id: SessionId) -> Ticket | None:
         """The session's ticket. Raises InternalError for what this version cannot read."""
-        found = await self._ask(lambda: self._redis.hmget(_record(session_id), *TICKET_FIELDS))
+        found = await self._link.ask(lambda: self._link.client.hmget(_record(session_id), *TICKET_FIELDS))
         return ticket_of(session_id, *found)
 
     async def move(self, ticket: Ticket) -> bool:
         """Another gateway takes the session, if its places are still those that it knows."""
         texts = (places_text(ticket.places[:-1]), places_text(ticket.places))
         named = (ticket.session_id, self._keep_us, ticket.gateway)
-        return bool(await self._script("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
+        return bool(await self._link.run("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
         """Its gateway tells from where the session is to be read."""
         named = (ticket.session_id, self._keep_us, ticket.gateway)
         texts = (places_text(before), places_text(ticket.places))
-        return bool(await self._script("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
+        return bool(await self._link.run("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
         """At most `limit` sessions, from an index: Redis never walks its keys for it."""
-        total, *names = await self._script("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
+        total, *names = await self._link.run("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
         views: list[SessionView] = []
         for some in _parts([SessionId(name.decode()) for name in names]):
             views += await self._views(some)
@@ -217,23 +199,23 @@ class RedisSessions:
         return next(iter(await self._views([session_id])), None)
 
     async def check(self) -> None:
-        """Returns when Redis answers."""
-        await self._ask(lambda: self._redis.ping())
+        """Returns when Redis answers; what it raises is for who runs it, and says where that Redis is."""
+        await self._link.check()
 
     async def server(self) -> RedisServer:
         """What the server says of itself."""
-        return server_of(await self._ask(lambda: self._redis.info()))
+        return server_of(await self._link.ask(lambda: self._link.client.info()))
 
     def counts(self) -> StoreCounts:
         """Refused writes, and calls that failed."""
-        return StoreCounts(self._fenced, self._failures)
+        return StoreCounts(self._fenced, self._link.failures)
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._redis.aclose()
+        await self._link.close()
 
     async def _views(self, some: Sequence[SessionId]) -> list[SessionView]:
-        now_us, *found = await self._script("read", [_record(session_id) for session_id in some], FIELDS)
+        now_us, *found = await self._link.run("read", [_record(session_id) for session_id in some], FIELDS)
         views = (view_of(*each, int(now_us)) for each in zip(some, found, strict=True))
         return [view for view in views if view is not None]
 
@@ -241,35 +223,6 @@ class RedisSessions:
         if not written:
             self._fenced += 1
             raise LeaseLost
-
-    async def _script(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        return await self._ask(lambda: self._run[name](keys, arguments))
-
-    async def _ask(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """What Redis answers; raises StoreUnavailable, within `timeout_s`."""
-        try:
-            async with asyncio.timeout(self._timeout_s), self._connections:
-                return await ask()
-        except (TimeoutError, told.RedisError, OSError) as error:
-            self._failures += 1
-            raise StoreUnavailable(trouble_of(error), retry_after_s=RETRY_AFTER_S) from None
-
-
-def trouble_of(error: Exception) -> str:
-    """What is wrong with Redis, in words that hold no address and no password."""
-    match error:
-        case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
-            return "Redis refuses the user or password of store.redis_url"
-        case told.OutOfMemoryError():
-            return "Redis is full"
-        case told.ReadOnlyError():
-            return "Redis is a replica, which takes no writes"
-        case told.ConnectionError():
-            return "Redis cannot be reached"
-        case TimeoutError() | told.TimeoutError():
-            return "Redis does not answer in time"
-        case _:
-            return "Redis refused what the session store asked"
 
 
 _INDEX = f"{PREFIX}sessions"
@@ -296,12 +249,3 @@ def _told(seat: Seat) -> tuple[str | int, ...]:
 
 def _parts(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
     return (items[start : start + MAX_TOGETHER] for start in range(0, len(items), MAX_TOGETHER))
-
-
-def _read_scripts() -> Iterator[tuple[str, str]]:
-    """Each script with what all have in common, behind its first line: that one is Redis', and has its flags."""
-    folder = files("streamscribe.store") / "lua"
-    common = (folder / "common.lua").read_text()
-    for name in _SCRIPTS:
-        flags, _, body = (folder / f"{name}.lua").read_text().partition("\n")
-        yield name, f"{flags}\n{common}\n{body}"

@@ -15,7 +15,7 @@ from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.models import ModelLoader
-from streamscribe.bootstrap.sessions import open_attempts
+from streamscribe.bootstrap.sessions import need_cluster, open_attempts
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.fair_share import Share
@@ -84,6 +84,7 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
     Joins the group when its model is warm. Raises SettingsError for what is not set, BusUnavailable at the start and
     when requests cannot be answered any more, ModelUnavailable for the model.
     """
+    need_cluster(settings)
     need_kafka()
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
 

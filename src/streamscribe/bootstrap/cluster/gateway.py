@@ -16,7 +16,7 @@ from streamscribe.bootstrap.cluster.health import Health
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.platform import decoding
-from streamscribe.bootstrap.sessions import open_shared_sessions
+from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
@@ -69,6 +69,7 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
 
     Ends with BusUnavailable when results cannot be read any more: only a new start helps.
     """
+    need_cluster(settings)
     need_kafka()
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
     from streamscribe.bus.kafka.partitioner import partition_of

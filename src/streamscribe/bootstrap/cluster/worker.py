@@ -14,7 +14,7 @@ from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
-from streamscribe.bootstrap.sessions import open_shared_sessions
+from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
 from streamscribe.gateway.app import create_health_app
@@ -39,6 +39,7 @@ async def serve_worker(
     StoreUnavailable at the start and when records cannot be read any more, ModelUnavailable for models: also when it
     has left the group because they hang, or because it had outgrown `worker.max_memory_bytes`.
     """
+    need_cluster(settings)
     need_kafka()
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
 

@@ -1,0 +1,93 @@
+"""Calls of a Redis that end in time, whatever the server does, and lose no cancellation."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import redis.asyncio
+from redis import exceptions as told
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from streamscribe.core.errors import StoreUnavailable
+from streamscribe.redis_url import check_client
+
+PREFIX = "streamscribe:"
+RETRY_AFTER_S = 1.0
+
+_T = TypeVar("_T")
+
+
+class RedisLink:
+    """A client, some Lua scripts of this package, and how many calls have failed.
+
+    A call takes `timeout_s` at most, what waits for one of `max_connections` connections included. Connects at first
+    use; a call whose connection turns out to be closed is made once more. Of one event loop. Raises ValueError for an
+    address by which none can connect.
+    """
+
+    def __init__(self, url: str, scripts: Sequence[str] = (), *, timeout_s: float, max_connections: int) -> None:
+        pool = redis.asyncio.ConnectionPool.from_url(
+            url,
+            max_connections=max_connections,
+            socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
+            socket_connect_timeout=timeout_s,
+            retry=Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,)),
+        )
+        self.client: Any = redis.asyncio.Redis.from_pool(pool)
+        check_client(self.client)
+        named = pool.connection_kwargs
+        self._place = named.get("path") or f"{named.get('host', 'localhost')}:{named.get('port', 6379)}"
+        self.failures = 0
+        self._scripts = {name: self.client.register_script(_text(name)) for name in scripts}
+        self._timeout_s = timeout_s
+        self._connections = asyncio.Semaphore(max_connections)
+
+    async def run(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+        """What a script answers; raises StoreUnavailable."""
+        return await self.ask(lambda: self._scripts[script](keys, arguments))
+
+    async def ask(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """What Redis answers; raises StoreUnavailable."""
+        try:
+            async with asyncio.timeout(self._timeout_s), self._connections:
+                return await ask()
+        except (TimeoutError, told.RedisError, OSError) as error:
+            self.failures += 1
+            raise StoreUnavailable(_trouble_of(error), retry_after_s=RETRY_AFTER_S) from None
+
+    async def check(self) -> None:
+        """Returns when Redis answers. Raises StoreUnavailable that names host and port, for no client's ears."""
+        try:
+            await self.ask(lambda: self.client.ping())
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{error.message} ({self._place})", retry_after_s=RETRY_AFTER_S) from None
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self.client.aclose()
+
+
+def _trouble_of(error: Exception) -> str:
+    """What is wrong with Redis, in words that hold no address and no password."""
+    match error:
+        case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
+            return "Redis refuses the user or password of store.redis_url"
+        case told.OutOfMemoryError():
+            return "Redis is full"
+        case told.ReadOnlyError():
+            return "Redis is a replica, which takes no writes"
+        case told.ConnectionError():
+            return "Redis cannot be reached"
+        case TimeoutError() | told.TimeoutError():
+            return "Redis does not answer in time"
+        case _:
+            return "Redis refused what the session store asked"
+
+
+def _text(script: str) -> str:
+    """A script with what all have in common, behind its first line: that one is Redis', and has its flags."""
+    folder = files("streamscribe.store") / "lua"
+    flags, _, body = (folder / f"{script}.lua").read_text().partition("\n")
+    return f"{flags}\n{(folder / 'common.lua').read_text()}\n{body}"
