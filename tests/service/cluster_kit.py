@@ -18,7 +18,7 @@ from tests.contracts.redis_server import redis_server
 SETTINGS = {
     "kafka.replication": "1",
     "kafka.audio_partitions": "8",
-    "kafka.result_partitions": "4",
+    "kafka.result_partitions": "8",
     "kafka.finalize_partitions": "1",
     "kafka.session_timeout_ms": "1000",
     "store.timeout_s": "2",
@@ -58,7 +58,6 @@ class Cluster:
     redis_url: str
     more: dict[str, str] = field(default_factory=dict)
     _exit: ExitStack = field(default_factory=ExitStack)
-    _gateways: int = 0
 
     @property
     def flags(self) -> list[str]:
@@ -66,9 +65,7 @@ class Cluster:
         return [flag for name, value in settings.items() for flag in ("--set", f"{name}={value}")]
 
     def gateway(self, *more: str) -> Role:
-        self._gateways += 1
-        number = ("--set", f"kafka.gateway_number={self._gateways - 1}")
-        return self._start("gateway", "--port", "0", "--funasr-port", "-1", *number, *more)
+        return self._start("gateway", "--port", "0", "--funasr-port", "-1", *more)
 
     def worker(self, *more: str) -> Role:
         return self._start("worker", "--profile", "fake", "--health-port", "0", *more)

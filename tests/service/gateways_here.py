@@ -39,12 +39,11 @@ _numbers = itertools.count()
 
 @asynccontextmanager
 async def gateway_here(running: Cluster, **more: str) -> AsyncIterator[ClusterGateway]:
-    """One gateway more, of another partition of results than the last ones."""
+    """One gateway more."""
     settings = SETTINGS | {"kafka.brokers": running.broker.address, "store.redis_url": running.redis_url}
     number = next(_numbers)
-    own = {"kafka.gateway_number": str(number % int((settings | running.more)["kafka.result_partitions"]))}
     wished = {name.replace("__", "."): value for name, value in more.items()}
-    loaded = load(None, settings | running.more | own | wished)
+    loaded = load(None, settings | running.more | wished)
     async with cluster_gateway(loaded, f"here-{number}") as parts:
         yield parts
 

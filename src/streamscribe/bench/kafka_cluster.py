@@ -23,7 +23,7 @@ from streamscribe.client.address import websocket_url
 from streamscribe.core.errors import BusUnavailable
 
 AUDIO_PARTITIONS = 24
-RESULT_PARTITIONS = 4
+RESULT_PARTITIONS = 16
 COST_MS = 10
 START_TIMEOUT_S = 20.0
 ANSWER_TIMEOUT_S = 60.0
@@ -159,7 +159,7 @@ class Cluster:
     async def add_gateway(self, number: int) -> None:
         """One more; of a number that was here before it is the next life, at the same port."""
         port = self._ports.setdefault(number, free_port())
-        own = ("--port", str(port), "--funasr-port", "-1", f"--set=kafka.gateway_number={number}")
+        own = ("--port", str(port), "--funasr-port", "-1")
         self.gateways[number] = await self._start("gateway", *own)
 
     async def add_workers(self, count: int) -> None:

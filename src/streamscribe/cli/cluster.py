@@ -58,7 +58,7 @@ def gateway(
 
     ```
     KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe gateway --port 8000
-    streamscribe gateway --host 0.0.0.0 --tenants tenants.yaml --set kafka.gateway_number=0
+    streamscribe gateway --host 0.0.0.0 --tenants tenants.yaml
     ```
     """
     started_at = monotonic()

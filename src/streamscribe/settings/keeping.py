@@ -91,8 +91,8 @@ class KafkaSettings(Section):
         -1,
         -1,
         9999,
-        "Partition of `asr-results` that a gateway reads, best its own; -1: by its name. Of two with one number each "
-        "reads the other's results in vain.",
+        "Partition of `asr-results` that a gateway reads, and no other; -1: the first that none has. One that another "
+        "has ends the start.",
     )
     instance_id: str = Field(
         default="",

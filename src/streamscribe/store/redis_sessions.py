@@ -14,6 +14,7 @@ from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import Checkpointed, SessionOpened
 from streamscribe.core.session_view import SessionPage, SessionView
 from streamscribe.ports import Kept, Place, Seat, StoreCounts, Ticket
+from streamscribe.store.numbers import NumbersTaken
 from streamscribe.store.quota import seats_taken, too_many_a_minute
 from streamscribe.store.redis_link import PREFIX, RedisLink
 from streamscribe.store.redis_server import RedisServer, server_of
@@ -27,7 +28,7 @@ MAX_TOGETHER = 100
 _US = 1_000_000
 _SCRIPTS = (
     *("claim", "renew", "release", "save", "note", "abandon", "forget"),
-    *("enter", "keep", "leave", "hand_in", "move", "list", "read"),
+    *("enter", "keep", "leave", "hand_in", "move", "list", "read", "take_number", "free_number"),
 )
 
 _Item = TypeVar("_Item")
@@ -186,6 +187,16 @@ class RedisSessions:
         texts = (places_text(before), places_text(ticket.places))
         return bool(await self._link.run("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
 
+    async def take_number(self, gateway: str, numbers: range) -> int | NumbersTaken:
+        """Gives a gateway the first free one of `numbers`, or keeps its own, for as long as a seat."""
+        named = (gateway, self._seat_us, numbers.start, numbers.stop - 1)
+        number, *taken = await self._link.run("take_number", (_NUMBERS,), named)
+        return NumbersTaken(int(taken[0]), int(taken[1]), taken[2].decode()) if taken else int(number)
+
+    async def free_number(self, gateway: str, number: int) -> None:
+        """A gateway needs its number no longer."""
+        await self._link.run("free_number", (_NUMBERS,), (gateway, number))
+
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
         """At most `limit` sessions, from an index: Redis never walks its keys for it."""
         total, *names = await self._link.run("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
@@ -227,6 +238,7 @@ class RedisSessions:
 
 _INDEX = f"{PREFIX}sessions"
 _MARK = f"{PREFIX}epoch"
+_NUMBERS = f"{PREFIX}gateways"
 
 
 def _record(session_id: SessionId) -> str:

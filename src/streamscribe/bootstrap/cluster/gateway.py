@@ -3,20 +3,22 @@
 import asyncio
 import os
 import socket
-import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from secrets import token_hex
 
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.bootstrap.cluster.board import BoardReader, open_board
 from streamscribe.bootstrap.cluster.door import BUS, STORE, ClusterDoor, WorkersDoor
 from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.platform import decoding
 from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
+from streamscribe.core.errors import BusUnavailable
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
@@ -25,7 +27,7 @@ from streamscribe.observe.load import LoadControl
 from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
-from streamscribe.settings import KafkaSettings, ModelSettings, Settings
+from streamscribe.settings import ModelSettings, Settings
 
 _log = get_logger(__name__)
 
@@ -67,7 +69,8 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     """A running gateway, of a `name` that no other has. Raises SettingsError for what is not set, BusUnavailable and
     StoreUnavailable at the start.
 
-    Ends with BusUnavailable when results cannot be read any more: only a new start helps.
+    Ends with BusUnavailable when results cannot be read any more, or another gateway reads them too: only a new start
+    helps.
     """
     need_cluster(settings)
     need_kafka()
@@ -80,7 +83,10 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         store = open_shared_sessions(settings.store)
         stack.push_async_callback(store.close)
         await store.check()
-        number = gateway_number(settings.kafka, name)
+        keep_every_s = settings.store.seat_ttl_s / 3
+        claim = GatewayNumber(store, name, keep_every_s)
+        stack.push_async_callback(claim.free)
+        number = await claim.take(settings.kafka)
         bus = KafkaGatewayBus(settings.kafka, settings.limits.max_backlog_s, settings.limits.max_message_bytes, number)
         await bus.start()
         stack.push_async_callback(bus.close)
@@ -89,6 +95,15 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         workers = WorkersDoor(settings.limits, number, whose, metrics.session_shed)
         reader = BoardReader(board, workers)
         await reader.read()
+        health = Health({BUS: bus.check, STORE: store.check})
+        load = LoadControl(settings.limits, metrics.session_shed)
+        without_store = settings.store.admit_when_away
+        door = ClusterDoor(load, workers, health, metrics.session_shed, without_store=without_store)
+        limits = settings.limits
+        seats = SeatKeeper(store, name, keep_every_s, limits.max_new_sessions_per_min)
+        behind_s = limits.resume_window_s + limits.slow_reader_timeout_s
+        every_s = min(keep_every_s, max(behind_s / 4, 0.5))
+        mover = Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
         figures = {
             "streamscribe_known_workers": lambda: float(workers.count),
             "streamscribe_fenced_events": lambda: float(bus.fenced),
@@ -96,15 +111,6 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
             "streamscribe_store_failures": lambda: float(store.counts().failures),
             "streamscribe_moved_sessions": lambda: float(mover.taken),
         }
-        health = Health({BUS: bus.check, STORE: store.check})
-        load = LoadControl(settings.limits, metrics.session_shed)
-        without_store = settings.store.admit_when_away
-        door = ClusterDoor(load, workers, health, metrics.session_shed, without_store=without_store)
-        limits, keep_every_s = settings.limits, settings.store.seat_ttl_s / 3
-        seats = SeatKeeper(store, name, keep_every_s, limits.max_new_sessions_per_min)
-        behind_s = limits.resume_window_s + limits.slow_reader_timeout_s
-        every_s = min(keep_every_s, max(behind_s / 4, 0.5))
-        mover = Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
         ClusterMetrics(metrics.registry, figures)
         hub = Hub(bus, settings.limits, metrics, door, mover, workers.new_id)
         decoders = await stack.enter_async_context(decoding(settings))
@@ -117,8 +123,14 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         async def fail_with_bus() -> None:
             raise await bus.failed()
 
-        works = (seats.run(), mover.run(), health.watch(), reader.run(), probe_event_loop(lagged), fail_with_bus())
-        running = [tasks.create_task(work) for work in works]
+        async def fail_without_number() -> None:
+            holder = await claim.lost()
+            await seats.keep()  # where the store has lost all, it has no tickets either: they are handed in at the end
+            raise BusUnavailable(f"the gateway {holder} has the number {number} by now")
+
+        works = (seats.run(), mover.run(), health.watch(), reader.run(), probe_event_loop(lagged))
+        ends = (fail_with_bus(), fail_without_number())
+        running = [tasks.create_task(work) for work in (*works, *ends)]
         try:
             yield ClusterGateway(hub, decoders, metrics, health, WorkersDesk(reader.ask_all), NoModels())
         finally:
@@ -129,12 +141,5 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
 
 
 def gateway_name() -> str:
-    """Of this process, and no other."""
-    return f"{socket.gethostname()}-{os.getpid()}"[-64:].lstrip("-")
-
-
-def gateway_number(kafka: KafkaSettings, name: str) -> int:
-    """The partition of results that this gateway reads."""
-    if kafka.gateway_number >= 0:
-        return kafka.gateway_number
-    return zlib.crc32(name.encode()) % kafka.result_partitions
+    """Of this start of this process, and no other: containers may all be process 1 of a host of one name."""
+    return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"[-64:].lstrip("-")

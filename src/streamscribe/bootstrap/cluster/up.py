@@ -150,7 +150,7 @@ class _Cluster:
         for number in range(plan.finalizers):
             self._keep(self._others, f"finalizer-{number}", *finalizer_words(self._settings, plan))
         for number in range(plan.gateways):
-            self._keep(self._gateways, f"gateway-{number}", *gateway_words(self._settings, plan, number))
+            self._keep(self._gateways, f"gateway-{number}", *gateway_words(self._settings, plan))
         self._looking = self._tasks.create_task(self._look())
         for role in (*self._gateways, *self._others):
             await role.ready.wait()
@@ -182,7 +182,7 @@ class _Cluster:
                 "brokers": brokers,
                 "replication": 1,
                 "audio_partitions": PARTITIONS_EACH * plan.workers,
-                "result_partitions": plan.gateways,
+                "result_partitions": 2 * plan.gateways,  # who starts again waits for none that died
                 "finalize_partitions": max(1, plan.finalizers),
             }
             kafka = kafka.model_copy(update=own)
@@ -222,11 +222,10 @@ class _Cluster:
                 await asyncio.sleep(LOOK_EVERY_S)
 
 
-def gateway_words(settings: Settings, plan: Plan, number: int) -> list[str]:
-    """What starts a gateway: on ports of its own, reading a partition of results of its own."""
+def gateway_words(settings: Settings, plan: Plan) -> list[str]:
+    """What starts a gateway, on ports of its own."""
     funasr = "-1" if settings.gateway.funasr_port < 0 else "0"
-    words = ["gateway", "--host", services.HOST, "--port", "0", "--funasr-port", funasr, *plan.options]
-    return [*words, "--set", f"kafka.gateway_number={number}"]
+    return ["gateway", "--host", services.HOST, "--port", "0", "--funasr-port", funasr, *plan.options]
 
 
 def worker_words(settings: Settings, plan: Plan) -> list[str]:

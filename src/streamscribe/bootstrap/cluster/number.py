@@ -1,0 +1,76 @@
+"""The number of a gateway: the partition of results that it reads, and no other gateway of its cluster."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from streamscribe.core.errors import StoreUnavailable
+from streamscribe.observe.logs import get_logger
+from streamscribe.settings import KafkaSettings, SettingsError
+from streamscribe.store.numbers import NumbersTaken
+
+if TYPE_CHECKING:
+    from streamscribe.store.redis_sessions import RedisSessions
+
+ASK_EVERY_S = 0.5
+
+_log = get_logger(__name__)
+
+
+class GatewayNumber:
+    """Taken in the store before the gateway hears anything, kept like its sessions' seats, and freed at its end.
+
+    While the store is away nobody takes one, so who has one goes on.
+    """
+
+    def __init__(self, store: "RedisSessions", gateway: str, keep_every_s: float) -> None:
+        """`gateway` is its name, which no other has. A number that was not kept for `store.seat_ttl_s` is free."""
+        self._store = store
+        self._gateway = gateway
+        self._keep_every_s = keep_every_s
+        self._number = -1
+
+    async def take(self, kafka: KafkaSettings) -> int:
+        """The number of the settings, or the first that is free. One of a gateway that died is waited for.
+
+        Raises SettingsError where gateways that live have all that would do; StoreUnavailable.
+        """
+        wished = kafka.gateway_number
+        numbers = range(kafka.result_partitions) if wished < 0 else range(wished, wished + 1)
+        before: NumbersTaken | None = None
+        while isinstance(found := await self._store.take_number(self._gateway, numbers), NumbersTaken):
+            if before is None:
+                before = found
+                _log.info("waiting for a number", taken_by=found.holder)
+            elif found.first_ends_us > before.last_ends_us:  # all have been kept since
+                raise _taken(wished, len(numbers), found.holder)
+            await asyncio.sleep(ASK_EVERY_S)
+        self._number = found
+        return found
+
+    async def lost(self) -> str:
+        """Keeps the number; returns when another gateway has it, with its name."""
+        while True:
+            await asyncio.sleep(self._keep_every_s)
+            with suppress(StoreUnavailable):  # the next time
+                found = await self._store.take_number(self._gateway, range(self._number, self._number + 1))
+                if isinstance(found, NumbersTaken):
+                    self._number = -1
+                    return found.holder
+
+    async def free(self) -> None:
+        """Another gateway may have it at once."""
+        if self._number >= 0:
+            with suppress(StoreUnavailable):  # it ends by itself
+                await self._store.free_number(self._gateway, self._number)
+
+
+def _taken(wished: int, count: int, holder: str) -> SettingsError:
+    if wished >= 0:
+        return SettingsError(
+            f"setting kafka.gateway_number: {wished} is that of the gateway {holder}, which runs; "
+            "give each gateway its own, or -1 to all"
+        )
+    return SettingsError(
+        f"setting kafka.result_partitions: all {count} are read by gateways that run; one more needs a partition more"
+    )

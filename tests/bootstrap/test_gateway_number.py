@@ -1,0 +1,109 @@
+"""Numbers of gateways in a real Redis: each has its own, whoever dies, waits, or loses it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis
+
+from streamscribe.bootstrap.cluster.number import GatewayNumber
+from streamscribe.bootstrap.sessions import open_shared_sessions
+from streamscribe.settings import KafkaSettings, SettingsError, StoreSettings
+from streamscribe.store.redis_sessions import RedisSessions
+from tests.contracts.redis_server import redis_server
+
+SEAT_S = 1.0
+FIRST = KafkaSettings(result_partitions=3)
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(redis_url: str) -> AsyncIterator[RedisSessions]:
+    with redis.Redis.from_url(redis_url) as server:
+        server.flushall()
+    opened = open_shared_sessions(StoreSettings(redis_url=redis_url, seat_ttl_s=SEAT_S, timeout_s=5))
+    yield opened
+    await opened.close()
+
+
+def of(store: RedisSessions, gateway: str) -> GatewayNumber:
+    return GatewayNumber(store, gateway, SEAT_S / 10)
+
+
+async def test_each_of_many_that_ask_at_once_gets_a_number_of_its_own(store: RedisSessions) -> None:
+    many = KafkaSettings(result_partitions=20)
+    taken = await asyncio.gather(*(of(store, f"g{n}").take(many) for n in range(20)))
+    assert sorted(taken) == list(range(20))
+
+
+async def test_a_number_that_a_gateway_has_is_an_error_that_names_both(store: RedisSessions) -> None:
+    first = of(store, "first")
+    assert await first.take(KafkaSettings(result_partitions=3, gateway_number=2)) == 2
+    keeping = asyncio.ensure_future(first.lost())
+    with pytest.raises(SettingsError, match=r"kafka\.gateway_number: 2 is that of the gateway first"):
+        await of(store, "second").take(KafkaSettings(result_partitions=3, gateway_number=2))
+    assert await of(store, "second").take(FIRST) == 0
+    keeping.cancel()
+
+
+async def test_one_gateway_more_than_partitions_is_an_error_that_names_the_setting(store: RedisSessions) -> None:
+    numbers = [of(store, f"g{n}") for n in range(3)]
+    assert [await one.take(FIRST) for one in numbers] == [0, 1, 2]
+    keeping = [asyncio.ensure_future(one.lost()) for one in numbers]
+    with pytest.raises(SettingsError, match=r"kafka\.result_partitions: all 3"):
+        await of(store, "late").take(FIRST)
+    for one in keeping:
+        one.cancel()
+
+
+async def test_a_number_is_free_at_once_after_an_end_in_order_and_a_while_after_a_death(store: RedisSessions) -> None:
+    only = KafkaSettings(result_partitions=1)
+    first, second = of(store, "first"), of(store, "second")
+    await first.take(only)
+    await first.free()
+    assert await second.take(only) == 0  # and dies
+    assert await of(store, "third").take(only) == 0
+    await second.free()
+    taken = await store.take_number("fourth", range(1))
+    assert not isinstance(taken, int)
+    assert taken.holder == "third"
+
+
+async def test_who_was_away_for_long_keeps_its_number_or_hears_who_has_it(redis_url: str, store: RedisSessions) -> None:
+    sleeper = of(store, "sleeper")
+    assert await sleeper.take(FIRST) == 0
+    await asyncio.sleep(1.2 * SEAT_S)
+    keeping = asyncio.ensure_future(sleeper.lost())
+    await asyncio.sleep(0.5 * SEAT_S)
+    assert not keeping.done()
+    assert not isinstance(await store.take_number("other", range(1)), int)
+    with redis.Redis.from_url(redis_url) as server:
+        server.delete("streamscribe:gateways")  # it lost all, and another was quicker
+    while not isinstance(await store.take_number("other", range(1)), int):
+        with redis.Redis.from_url(redis_url) as server:
+            server.delete("streamscribe:gateways")
+    assert await keeping == "other"
+
+
+async def test_a_number_is_kept_through_a_redis_that_does_not_answer(redis_url: str) -> None:
+    hasty = open_shared_sessions(StoreSettings(redis_url=redis_url, seat_ttl_s=SEAT_S, timeout_s=0.05))
+    with redis.Redis.from_url(redis_url) as server:
+        server.flushall()
+        process = int(server.info("server")["process_id"])  # type: ignore[index]
+    number = of(hasty, "g")
+    await number.take(FIRST)
+    keeping = asyncio.ensure_future(number.lost())
+    os.kill(process, signal.SIGSTOP)
+    await asyncio.sleep(1.2 * SEAT_S)
+    os.kill(process, signal.SIGCONT)
+    await asyncio.sleep(0.5 * SEAT_S)
+    assert not keeping.done()
+    keeping.cancel()
+    await hasty.close()
