@@ -70,8 +70,9 @@ bench: $(STAMP) models ## measure against the bars of the issues (the large mode
 	@$(BIN)/streamscribe bench hotwords --check
 	@$(BIN)/streamscribe bench text --check
 
-chaos: $(STAMP) ## kill, freeze, replace and overload worker processes under live streams (about 8 min)
+chaos: $(STAMP) ## kill, freeze, replace, overload and cut off processes under live streams, over Kafka too (about 20 min)
 	@$(BIN)/streamscribe bench cluster --check
+	@$(BIN)/streamscribe bench cluster --kafka --check
 
 tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about three hours), then pin them
 	@PYTHONPATH=tools $(BIN)/python -m tiny_models all
