@@ -11,6 +11,7 @@ import redis
 from streamscribe.bootstrap.cluster.gateway import ClusterGateway
 from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
 from streamscribe.core.ids import TenantId
+from streamscribe.gateway import unclaimed
 from streamscribe.gateway.drain import drain
 from streamscribe.settings import GatewaySettings
 from streamscribe.wire.session_mark import decode_mark
@@ -116,6 +117,22 @@ async def test_a_session_is_resumed_where_it_still_is_while_redis_is_away(runnin
         with frozen_redis(running.redis_url):
             await client.come_to(first)
             assert await ends_well(client)
+
+
+async def test_a_session_that_no_worker_can_take_while_redis_is_away_is_told_so(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unclaimed, "PATIENCE_S", 1.0)
+    async with gateway_here(running, store__admit_when_away="true", store__seat_ttl_s="1") as first:
+        owned = await spoken(first)
+        await owned.owned()
+        with frozen_redis(running.redis_url):
+            client = await spoken(first)
+            await client.closed.wait()
+            assert client.errors() == ["store_unavailable"]
+            await owned.speak(bytes(6400))
+            assert not owned.closed.is_set()
+        assert await ends_well(owned)
 
 
 async def marked(gateway: ClusterGateway, client: Client) -> None:

@@ -41,7 +41,7 @@ class GatewayNumber:
         while isinstance(found := await self._store.take_number(self._gateway, numbers), NumbersTaken):
             if before is None:
                 before = found
-                _log.info("waiting for a number", taken_by=found.holder)
+                _log.info("waiting for the number of a gateway", component=found.holder)
             elif found.first_ends_us > before.last_ends_us:  # all have been kept since
                 raise _taken(wished, len(numbers), found.holder)
             await asyncio.sleep(ASK_EVERY_S)
