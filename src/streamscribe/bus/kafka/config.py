@@ -32,6 +32,7 @@ def client(kafka: KafkaSettings) -> dict[str, Any]:
         raise SettingsError("setting kafka.brokers: not addresses like kafka-1:9092,kafka-2:9092")
     return {
         "client.id": "streamscribe",
+        "socket.nagle.disable": True,  # a small request behind another would wait for its answer, or 40 ms
         "topic.metadata.refresh.interval.ms": 30_000,
         **{name: value.get_secret_value() for name, value in kafka.options.items()},
         "bootstrap.servers": kafka.brokers,
