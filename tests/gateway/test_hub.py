@@ -187,9 +187,9 @@ async def test_a_resume_needs_the_tenant_the_id_and_the_token(rig: Rig) -> None:
         (ACME, Resume(right.session_id, "字", 0, None)),
     ):
         with pytest.raises(SessionNotFound):
-            rig.hub.resume(tenant, wrong, RecordingSink())
+            await rig.hub.resume_anywhere(tenant, wrong, RecordingSink())
     again = RecordingSink()
-    assert rig.hub.resume(ACME, message, again) is live
+    assert await rig.hub.resume_anywhere(ACME, message, again) is live
     assert [type(sent) for sent in again.messages] == [Resumed, ResultSent]
 
 

@@ -302,6 +302,13 @@ class SessionMachine(RuleBasedStateMachine):
         if self.lost_its_last_words:
             assert self.client.segments == self.reference, "law 3: what a broken connection took is told again"
 
+    @precondition(lambda self: not self.released)
+    @rule(version=st.sampled_from([-1, 10**6]), sequence=st.sampled_from([None, -1, 0, 10**6]))
+    def a_newcomer_claims_what_was_never_sent(self, version: int, sequence: int | None) -> None:
+        stage = self.driver.session.stage
+        assert self.handle(ConnectionResumed(version, sequence)) == []
+        assert self.driver.session.stage is stage
+
     @precondition(lambda self: self.released == 0 and not self.connected)
     @rule()
     def client_answers_the_close(self) -> None:

@@ -162,7 +162,8 @@ def test_bytes_that_are_no_mark_are_refused(data: bytes) -> None:
 def test_a_session_whose_results_before_the_mark_a_client_lacks_is_not_resumed() -> None:
     told = told_by([recognised(1, text="a", final=True), recognised(1, segment=1, text="b", final=True)])
     there = told.again(mark=told.marks[-1][0], begin=len(told.records), heard=len(told.events))
-    assert isinstance(sent(there.handle(ConnectionResumed(1, None), 1.0))[-1], ErrorSent)
+    assert not there.accepts(ConnectionResumed(1, None))
+    assert there.accepts(ConnectionResumed(2, None))
 
 
 def test_law_1_acks_do_not_go_back_and_audio_that_comes_again_is_a_duplicate() -> None:
@@ -198,4 +199,4 @@ def test_a_session_that_failed_meanwhile_says_so() -> None:
 
 def test_versions_that_were_never_told_are_not_resumed() -> None:
     told = told_by([Recognised(SESSION, recognised(1, text="a").result)])
-    assert isinstance(sent(told.again().handle(ConnectionResumed(9, None), 1.0))[-1], ErrorSent)
+    assert not told.again().accepts(ConnectionResumed(9, None))

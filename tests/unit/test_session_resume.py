@@ -189,32 +189,45 @@ def test_a_resume_that_comes_too_late_is_refused_even_before_the_tick() -> None:
     assert effects[-1] == Release()
 
 
-def test_a_resume_that_misses_more_than_is_kept_is_refused() -> None:
+def test_a_resume_that_misses_more_than_is_kept_is_refused_and_changes_nothing() -> None:
     session = Driver(replay_bytes=4096).stream()
     for version in range(1, 40):
         session(recognised(version, segment=version, final=True, text="long enough " * 10))
     session(ConnectionLost())
-    effects = session(BACK)
-    assert isinstance(only(sent(effects)).error, SessionNotFound)
-    assert effects[-1] == Release()
+    assert not session.session.accepts(BACK)
+    assert session(BACK) == []
+    assert versions(session(ConnectionResumed(38, None))) == [39]
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [
-        ConnectionResumed(last_version=5, last_acked_sequence=None),
-        ConnectionResumed(last_version=0, last_acked_sequence=1),
-    ],
-)
-def test_a_resume_that_claims_what_was_never_told_is_refused(claim: ConnectionResumed) -> None:
+CLAIMS_TOO_MUCH = [ConnectionResumed(last_version=5, last_acked_sequence=None), ConnectionResumed(0, 1)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS_TOO_MUCH)
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_resume_that_claims_what_was_never_told_is_refused_and_changes_nothing(
+    claim: ConnectionResumed, lost: bool
+) -> None:
+    session = Driver(SEQUENCED).stream(1)
+    if lost:
+        session(ConnectionLost())
+    stage = session.session.stage
+    assert not session.session.accepts(claim)
+    assert session(claim) == []
+    assert session.session.stage is stage
+    assert session.session.accepts(BACK)
+    assert sent(session(BACK)) == [Resumed(SESSION, 1, 0), Ack(0)]
+
+
+def test_a_refused_resume_gives_a_lost_session_no_more_time() -> None:
     session = Driver(SEQUENCED).stream(1)
     session(ConnectionLost())
-    assert isinstance(only(sent(session(claim))).error, SessionNotFound)
+    session(CLAIMS_TOO_MUCH[0], at=14.0)
+    assert session(Tick(), at=15.0)[-1] == Release()
 
 
 def test_a_claim_of_acks_before_any_is_refused() -> None:
     session = Driver(SEQUENCED).stream(1, durable=False)
-    assert isinstance(only(sent(session(ConnectionResumed(0, 0)))).error, SessionNotFound)
+    assert not session.session.accepts(ConnectionResumed(0, 0))
 
 
 def test_an_unsequenced_client_has_no_acks_to_claim() -> None:

@@ -166,12 +166,22 @@ class Session:
                 return self._life.fail(error)
         assert_never(event)
 
+    def accepts(self, event: ConnectionResumed) -> bool:
+        """Whether it could go on with this client: not with one that names a version or an ack that was never sent, or
+        lacks results that are no longer held. Handling what is not accepted changes nothing."""
+        return self._missed_by(event) is not None
+
+    def _missed_by(self, event: ConnectionResumed) -> list[m.ServerMessage] | None:
+        acked = self._uplink.has_acked(event.last_acked_sequence)
+        return self._downlink.missed_since(event.last_version) if acked else None
+
     def _resume(self, event: ConnectionResumed, now: float) -> list[Effect]:
-        in_time = self._life.come_back(now)
-        self._uplink.forget_held()  # the client sends it again, from next_sequence on
-        missed = self._downlink.missed_since(event.last_version)
-        if not in_time or missed is None or not self._uplink.has_acked(event.last_acked_sequence):
+        missed = self._missed_by(event)
+        if missed is None:
+            return []
+        if not self._life.come_back(now):
             return self._life.fail(SessionNotFound())
+        self._uplink.forget_held()  # the client sends it again, from next_sequence on
         resumed = m.Resumed(self._identity.session_id, self._uplink.next_sequence, event.last_version)
         return [Send(resumed), *self._uplink.ack(), *self._life.tell(*missed), *self._life.conclude(now)]
 

@@ -73,7 +73,8 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionResumed:
-    """A connection has shown the resume token. It takes the place of one that may still be open: close that first."""
+    """A connection has shown the resume token. It takes the place of one that may still be open: ask `Session.accepts`,
+    then close that first."""
 
     last_version: int
     last_acked_sequence: int | None

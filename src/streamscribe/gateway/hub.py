@@ -24,8 +24,9 @@ from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
 from streamscribe.gateway.admittance import Admittance
 from streamscribe.gateway.door import Admission, HubObserver, going_down, random_id
-from streamscribe.gateway.live_session import LiveSession, Sink
+from streamscribe.gateway.live_session import LiveSession
 from streamscribe.gateway.register import Moved, NoRegister, Register
+from streamscribe.gateway.sink import Sink
 from streamscribe.gateway.spool import FilePlaces
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import GatewayBus, Tenant, Ticket
@@ -136,43 +137,47 @@ class Hub:
         live.abandon()
         self._places.take_back(live.tenant)
 
-    def resume(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
-        """The session that `message` proves its right to, now with `sink`; an older connection of it is closed.
-
-        Raises SessionNotFound, the same for an unknown id, another tenant's and a wrong token.
-        """
-        live = self.session(tenant.tenant_id, message.session_id)
-        token = live.resume_token if live is not None else "-" * 32
-        if not compare_digest(token.encode(), message.resume_token.encode()) or live is None:
-            error = SessionNotFound()
-            self._observer.session_refused(error)
-            raise error
-        live.resume(message, sink)
-        return live
-
     async def resume_anywhere(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
-        """`resume`, of a session that another gateway had too.
+        """The session that `message` proves its right to, now with `sink`, wherever it was; an older connection of it
+        is closed.
 
-        Raises SessionNotFound as ever; StoreUnavailable, BusUnavailable and what `open` raises where one cannot be
-        brought here now.
+        Raises SessionNotFound, the same for an unknown id, another tenant's, a wrong token, and claims by which it
+        cannot go on, which cost the older connection nothing; StoreUnavailable, BusUnavailable and what `open` raises
+        where one cannot be brought here now.
         """
-        live = self.session(tenant.tenant_id, message.session_id)
-        if live is not None and not await self._register.has_moved(live):
-            return self.resume(tenant, message, sink)
-        if live is not None:
-            live.let_go(SessionSuperseded())
-        key = (tenant.tenant_id, message.session_id)
         try:
-            if key in self._moving:
-                raise BusUnavailable("the session is moving already", retry_after_s=1.0)
-            self._moving.add(key)
-            try:
-                return await self._take_over(tenant, message, sink)
-            finally:
-                self._moving.discard(key)
+            while (live := self._here(tenant, message)) is not None:
+                moved = await self._register.has_moved(live)
+                if live.over:  # was let go meanwhile: it is elsewhere, or here again
+                    continue
+                if not moved:
+                    live.resume(message, sink)
+                    return live
+                live.let_go(SessionSuperseded())
+            return await self._bring_here(tenant, message, sink)
         except StreamScribeError as error:
             self._observer.session_refused(error)
             raise
+
+    def _here(self, tenant: Tenant, message: Resume) -> LiveSession | None:
+        """The session of this token. One of its name that has begun keeps others from coming here."""
+        live = self.session(tenant.tenant_id, message.session_id)
+        token = live.resume_token if live is not None else "-" * 32
+        if compare_digest(token.encode(), message.resume_token.encode()):
+            return live
+        if live is not None and live.spoke:
+            raise SessionNotFound
+        return None
+
+    async def _bring_here(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
+        key = (tenant.tenant_id, message.session_id)
+        if key in self._moving:
+            raise BusUnavailable("the session is moving already", retry_after_s=1.0)
+        self._moving.add(key)
+        try:
+            return await self._take_over(tenant, message, sink)
+        finally:
+            self._moving.discard(key)
 
     async def _take_over(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
         if refusal := going_down() if self.draining else self._places.expect(tenant):
@@ -197,8 +202,10 @@ class Hub:
         if self._leaving:
             live.let_go(LeaseLost())
             raise LeaseLost
-        live.resume(message, sink)
-        self._register.took_over(live, moved)
+        try:
+            live.resume(message, sink)
+        finally:  # it is here, whatever its client claims
+            self._register.took_over(live, moved)
         return live
 
     def _moved_in(self, tenant: Tenant, moved: Moved) -> LiveSession:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from streamscribe.bus.backlog import audio_bytes
-from streamscribe.core.errors import SessionSuperseded, StreamScribeError
+from streamscribe.core.errors import SessionNotFound, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
-from streamscribe.core.messages import ErrorSent, Resume, ServerMessage, SlowDown
+from streamscribe.core.messages import ErrorSent, Resume, SlowDown
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
@@ -34,19 +34,8 @@ from streamscribe.core.session_io import (
 )
 from streamscribe.core.session_mark import SessionMark
 from streamscribe.core.standstill import SLOW_DOWN_AFTER_S
+from streamscribe.gateway.sink import Sink
 from streamscribe.ports import GatewayBus, Seat, Tenant
-
-
-class Sink(Protocol):
-    """Whoever receives a session's messages. Its methods must not block and must not call the session."""
-
-    def send(self, message: ServerMessage) -> None:
-        """Takes the next message."""
-        ...
-
-    def close(self, error: StreamScribeError | None) -> None:
-        """No more messages come: the session is over, or another sink has it; call nothing on the session again."""
-        ...
 
 
 class SessionOwner(Protocol):
@@ -221,13 +210,19 @@ class LiveSession:
         self._handle(ConnectionLost())
 
     def resume(self, message: Resume, sink: Sink) -> None:
-        """Gives the session to another connection; one that still has it is told and closed."""
+        """Gives the session to another connection; one that still has it is told and closed.
+
+        Raises SessionNotFound, and changes nothing, where the session cannot go on with what the client claims.
+        """
+        resumed = ConnectionResumed(message.last_version, message.last_acked_sequence)
+        if not self._session.accepts(resumed):
+            raise SessionNotFound
         if self._sink is not None:
             superseded = SessionSuperseded()
             self._sink.send(ErrorSent(superseded))
             self._disconnect(superseded)
         self._sink, self.failure = sink, None
-        self._handle(ConnectionResumed(message.last_version, message.last_acked_sequence))
+        self._handle(resumed)
 
     def delivered(self) -> None:
         """The client has answered the close of a session that is done."""

@@ -205,17 +205,19 @@ class Mover:
     def took_over(self, live: LiveSession, moved: Moved) -> None:
         """The session is here: keeps its seat, and hears its worker.
 
-        One that is over at once, as its client lacks what is no longer held, has no seat and no ticket any more.
+        One that is over at once, as nobody may come back so late, has no seat and no ticket any more.
         """
         self._seats.took_over(live)
-        if live.over:
-            if moved.past.outcome is not None:  # else its abandonment, which is on its way, ends it on the bus
-                self._bus.let_go(live.bus_id)
+        done = moved.past.outcome is not None
+        if done:  # its worker says nothing more
+            self._bus.let_go(live.bus_id)
+        if live.over:  # where it was not done, its abandonment, which is on its way, ends it on the bus
             return
         self.taken += 1
         self._tickets[live.bus_id] = moved.ticket
-        self._bus.go_on(live.bus_id, moved.past)
-        self._marks.begin(live)
+        if not done:
+            self._bus.go_on(live.bus_id, moved.past)
+            self._marks.begin(live)
 
     async def _moved(self, tenant: Tenant, message: Resume) -> Ticket:
         """The session's ticket, as this gateway's."""

@@ -69,7 +69,7 @@ class Register(Protocol):
         ...
 
     def took_over(self, live: LiveSession, moved: Moved) -> None:
-        """It is here, and has told its client what that had missed."""
+        """It is here, and has told its client what that had missed, or waits for one that it can go on with."""
         ...
 
 
