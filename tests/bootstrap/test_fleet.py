@@ -12,6 +12,7 @@ from streamscribe.bootstrap.desk import merged
 from streamscribe.bootstrap.fleet import settings as shares
 from streamscribe.bootstrap.fleet.door import FleetDoor
 from streamscribe.bootstrap.fleet.platform import fleet_platform
+from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.audio import AudioFormat
 from streamscribe.core.errors import BadRequest, CacheUnavailable, ModelUnavailable, Overloaded
 from streamscribe.core.ids import SessionId, TenantId, TraceId
@@ -142,6 +143,15 @@ def test_settings_reach_a_worker_whole_with_secrets_and_its_share_of_the_cores(m
     assert again.model.threads == 2
     assert again.limits == settings.limits
     assert "word" not in repr(again)
+
+
+@pytest.mark.parametrize(("chosen", "threads"), [({"profile": "tiny"}, 1), ({"profile": "tiny", "threads": 3}, 3)])
+def test_a_worker_has_as_many_threads_for_the_small_models_as_one_process_would(
+    chosen: dict[str, object], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    settings = load(None, {"worker.processes": 1} | {f"model.{name}": value for name, value in chosen.items()})
+    assert shares.for_worker(settings)["model"]["threads"] == step_threads(settings.model) == threads
 
 
 @pytest.mark.parametrize("name", ["feature_cache_dir", "transcript_dir"])

@@ -1,10 +1,10 @@
 """Which engines a profile is made of; each is imported only where it is used, for it brings its libraries along."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.audio import to_samples
 from streamscribe.core.extras import install_extra
 from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
@@ -147,7 +147,7 @@ class EngineLoader:
                 listed = ", ".join(sorted(_KNOWN))
                 raise SettingsError(f"setting model.folders.{model_id}: there is no such model; there are: {listed}")
         self._settings = settings
-        self._threads = settings.threads or (1 if settings.profile == "tiny" else os.cpu_count() or 1)
+        self._threads = step_threads(settings)
         self._names = _NAMES.get(settings.profile)
 
     def vad(self) -> VoiceActivityDetector:

@@ -1,7 +1,6 @@
 """A small cluster on this machine for trying it: all roles as processes, one address before the gateways."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -21,6 +20,7 @@ from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
 from streamscribe.bootstrap.cluster.services import Service
 from streamscribe.bootstrap.hangups import at_hangup
 from streamscribe.bootstrap.kafka import ensure_topics, need_kafka
+from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, bound
@@ -241,8 +241,7 @@ def finalizer_words(settings: Settings, plan: Plan) -> list[str]:
 
 def _threads(settings: Settings, plan: Plan) -> list[str]:
     """Each has its share of the cores."""
-    threads = settings.model.threads or max(1, (os.cpu_count() or 1) // (plan.workers + plan.finalizers))
-    return ["--set", f"model.threads={threads}"]
+    return ["--set", f"model.threads={step_threads(settings.model, plan.workers + plan.finalizers)}"]
 
 
 def kafka_flags(kafka: KafkaSettings) -> list[str]:

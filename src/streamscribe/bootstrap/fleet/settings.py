@@ -1,20 +1,18 @@
 """The settings of a worker process: the server's, with its share of the machine, over a private socket."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
+from streamscribe.bootstrap.threads import step_threads
 from streamscribe.settings import Settings, SettingsError
 
 
 def for_worker(settings: Settings) -> dict[str, Any]:
     """All settings as JSON has them, secrets in the clear; threads that nobody chose are the cores' share."""
     plain = _plain(settings)
-    model = plain["model"]
-    if not model["threads"]:
-        model["threads"] = max(1, (os.cpu_count() or 1) // max(1, settings.worker.processes))
+    plain["model"]["threads"] = step_threads(settings.model, settings.worker.processes)
     return dict(plain)
 
 
