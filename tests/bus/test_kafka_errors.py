@@ -37,7 +37,7 @@ def test_a_process_ends_with_what_ended_it() -> None:
 
 def past() -> Past:
     done = asyncio.get_running_loop().create_future()
-    return Past(SessionId("a"), 1, 0, (), lambda *_: None, lambda _: None, done)
+    return Past(SessionId("a"), 1, 0, 1, (), lambda *_: None, lambda _: None, done)
 
 
 async def test_who_waits_for_a_past_that_cannot_be_read_hears_our_text(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,16 +163,18 @@ async def test_what_nobody_can_read_is_named_and_holds_up_nobody(rig: FinalsRig)
         segment(1), priority=Priority.URGENT, share=Share(), asked_by="x", number=0, reply_to=0, patience_ms=10_000
     )
     of_another = encode_request(asked)
-    nowhere = encode_request(dataclasses.replace(asked, reply_to=99))
-    for key, value in ((b"s", b"what somebody said"), (b"other", of_another), (b"session-1", nowhere), (b"s", b"")):
+    nowhere = (dataclasses.replace(asked, reply_to=at) for at in (-(2**40), -2, -1, rig.kafka.audio_partitions, 2**40))
+    unreadable = [(b"s", b"what somebody said"), (b"other", of_another), (b"s", b"")]
+    unreadable += [(b"session-1", encode_request(one)) for one in nowhere]
+    for key, value in unreadable:
         stranger.produce(Topics.of(rig.kafka).finalize, value, key)
     for reply_to in range(rig.kafka.audio_partitions):
         stranger.produce(Topics.of(rig.kafka).finals, b"what somebody heard", b"s", partition=reply_to)
     await asyncio.to_thread(stranger.flush, 10)
     assert await ask(rig.asking, segment(2)) == said_of(segment(2))
-    await until(lambda: finalizer.dead_letters == 4)
-    letters = await asyncio.to_thread(read_all, rig.kafka, Topics.of(rig.kafka).dead_letter, 0, 5)
-    assert len(letters) == 5  # one answer was for the partition that this worker reads
+    await until(lambda: finalizer.dead_letters == len(unreadable))
+    letters = await asyncio.to_thread(read_all, rig.kafka, Topics.of(rig.kafka).dead_letter, 0, len(unreadable) + 1)
+    assert len(letters) == len(unreadable) + 1  # one answer was for the partition that this worker reads
     assert not [letter for letter in letters if b"somebody" in letter.value()]
 
 

@@ -188,7 +188,7 @@ def never(broker_numbers: tuple[int, ...]) -> Past:
     places = tuple(Place(number, 0, generation) for generation, number in enumerate(broker_numbers))
     done = asyncio.get_running_loop().create_future()
     hears = (nothing.uplink.take, nothing.hear)
-    return Past(SessionId("nobody"), len(places), partition_of(A, 2), places, *hears, done)
+    return Past(SessionId("nobody"), len(places), partition_of(A, 2), 4, places, *hears, done)
 
 
 @pytest.mark.parametrize("stuck", [(0,), (2, 0)])

@@ -159,7 +159,7 @@ class Cluster:
         for message in self._messages(TOPICS.audio, partition_of(session_id, KAFKA.audio_partitions)):
             if read_mark(message.headers()) is not None or read_key(message.key()) != session_id:
                 continue
-            of = read_record_headers(message.headers()).generation
+            of = read_record_headers(message.headers(), KAFKA.result_partitions).generation
             record = decode_record(message.value())
             if of < generation or isinstance(record, SessionAbandoned):
                 continue

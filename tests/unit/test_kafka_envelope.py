@@ -34,19 +34,23 @@ strangers = st.lists(
 
 @given(numbers, numbers)
 def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_at: int) -> None:
-    assert read_record_headers(record_headers(reply_to, audio_at, "t")) == RecordHeaders(reply_to, audio_at)
+    headers = record_headers(reply_to, audio_at, "t")
+    assert read_record_headers(headers, reply_to + 1) == RecordHeaders(reply_to, audio_at)
+    with pytest.raises(BadRequest, match="partition"):
+        read_record_headers(headers, reply_to)
 
 
 @given(numbers, st.lists(numbers, max_size=3))
 def test_headers_of_a_later_gateway_say_which_it_is_and_what_the_session_left(generation: int, left: list[int]) -> None:
     headers = record_headers(1, 2, "t", generation, left)
-    assert read_record_headers(headers) == RecordHeaders(1, 2, generation, tuple(left))
+    partitions = max(3, *left, 1) + 1
+    assert read_record_headers(headers, partitions) == RecordHeaders(1, 2, generation, tuple(left))
 
 
 @given(st.none() | numbers)
 def test_headers_of_any_record_say_which_chunk_comes_next(next_sequence: int | None) -> None:
     headers = record_headers(1, 2, "t", next_sequence=next_sequence)
-    assert read_record_headers(headers) == RecordHeaders(1, 2, next_sequence=next_sequence)
+    assert read_record_headers(headers, 2) == RecordHeaders(1, 2, next_sequence=next_sequence)
 
 
 @given(numbers)
@@ -80,7 +84,7 @@ def test_any_bytes_are_news_or_a_bad_request(data: bytes) -> None:
 
 @given(strangers)
 def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | bytes | None]]) -> None:
-    for read in (read_record_headers, read_event_headers, read_moved):
+    for read in (lambda found: read_record_headers(found, 4), read_event_headers, read_moved):
         try:
             read(headers)
         except BadRequest:
@@ -90,7 +94,7 @@ def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | by
 @pytest.mark.parametrize("headers", [None, [], [("v", b"2")], [("v", b"1"), ("reply-to", b"-1"), ("audio-at", b"0")]])
 def test_headers_of_no_record_are_a_bad_request(headers: list[tuple[str, str | bytes | None]] | None) -> None:
     with pytest.raises(BadRequest):
-        read_record_headers(headers)
+        read_record_headers(headers, 4)
 
 
 def test_the_key_is_a_sessions_id() -> None:

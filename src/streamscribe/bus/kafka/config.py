@@ -105,10 +105,20 @@ def explain(error: object) -> str:
     return " ".join((error.str() if isinstance(error, KafkaError) else str(error)).split())
 
 
+class NoSuchPartition(BusUnavailable):
+    """The partition that a record was for is none of its topic's: whoever was to read it there does not exist."""
+
+
 def typed(error: KafkaError) -> StreamScribeError:
     """The error of ours that a record's failed delivery is. Clients are told its text; librdkafka's is its cause."""
-    too_large = error.code() == KafkaError.MSG_SIZE_TOO_LARGE
-    ours = TooLarge("the record is larger than the log takes") if too_large else BusUnavailable(NOT_TAKEN)
+    ours: StreamScribeError
+    match error.code():
+        case KafkaError.MSG_SIZE_TOO_LARGE:
+            ours = TooLarge("the record is larger than the log takes")
+        case KafkaError._UNKNOWN_PARTITION:
+            ours = NoSuchPartition(NOT_TAKEN)
+        case _:
+            ours = BusUnavailable(NOT_TAKEN)
     ours.__cause__ = KafkaException(error)
     return ours
 

@@ -1,6 +1,8 @@
 """Records that nobody can read: where they lie is written down, never what is in them."""
 
+import asyncio
 import json
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
@@ -8,7 +10,7 @@ from confluent_kafka import Message
 
 from streamscribe.bus.kafka.envelope import read_key
 from streamscribe.bus.kafka.sender import Sender
-from streamscribe.core.errors import BadRequest, StreamScribeError
+from streamscribe.core.errors import BadRequest, InternalError, StreamScribeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,23 @@ class DeadLetters:
         self._topic = topic
         self.count = 0
 
-    def bury(self, message: Message, error: StreamScribeError) -> None:
-        """Writes a reference to the record. Where that cannot be done it is only counted: it holds up no other."""
+    def take_each(self, batch: Iterable[Message], take: Callable[[Message], None]) -> None:
+        """Gives `take` each record. What it cannot take is buried, and costs nothing that comes behind it."""
+        for message in batch:
+            try:
+                take(message)
+            except Exception as error:  # noqa: BLE001 - the process' edge: a record costs itself alone
+                self.bury(message, error)
+
+    def bury(self, message: Message, error: Exception) -> None:
+        """Writes a reference to the record; a defect that it met is told to who runs the process.
+
+        Where that cannot be done it is only counted: it holds up no other.
+        """
+        if not isinstance(error, StreamScribeError):
+            told = {"message": "a record met a defect", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+            error = InternalError()
         try:
             session_id: str = read_key(message.key())
         except BadRequest:

@@ -6,11 +6,15 @@ wrote, or a stranger, raises BadRequest and nothing else.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamscribe.core.errors import BadRequest
 from streamscribe.core.ids import LeaseEpoch, SessionId
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
 
 VERSION = b"1"
 Headers = list[tuple[str, str | bytes | None]]
@@ -44,6 +48,17 @@ class Settled:
     epoch: LeaseEpoch
     audio_bytes: int
     records: int
+
+
+def headers_of(message: "Message") -> Headers:
+    """The headers of a message, to be asked for once: what a second look would find is no list where one has failed.
+
+    Raises BadRequest for names that are no texts.
+    """
+    try:
+        return list(message.headers() or ())
+    except (SystemError, ValueError):  # confluent-kafka's word for a name that is no UTF-8
+        raise BadRequest("the name of a header must be UTF-8", field="headers") from None
 
 
 def record_headers(
@@ -98,14 +113,17 @@ def final_headers(trace_id: str) -> Headers:
 SETTLED_HEADERS: Headers = [("v", VERSION), ("kind", b"settled")]
 
 
-def read_record_headers(headers: _Read) -> RecordHeaders:
-    """The headers of a record. Raises BadRequest for any others."""
+def read_record_headers(headers: _Read, result_partitions: int) -> RecordHeaders:
+    """The headers of a record that can be answered. Raises BadRequest for any others."""
     listed = headers.items() if isinstance(headers, Mapping) else list(headers or ())
     found = _read(dict(listed))
     generation = _number(found, "generation") if "generation" in found else 0
-    left = tuple(_number({"left": text}, "left") for name, text in listed if name == "left")
+    left = tuple(_number({"left": text}, "left", result_partitions) for name, text in listed if name == "left")
+    if len(left) > result_partitions:
+        raise BadRequest(f"the partitions that were left must be at most {result_partitions}", field="left")
     next_sequence = _number(found, "next-sequence") if "next-sequence" in found else None
-    return RecordHeaders(_number(found, "reply-to"), _number(found, "audio-at"), generation, left, next_sequence)
+    reply_to = _number(found, "reply-to", result_partitions)
+    return RecordHeaders(reply_to, _number(found, "audio-at"), generation, left, next_sequence)
 
 
 def read_event_headers(headers: _Read) -> LeaseEpoch | None:
@@ -147,11 +165,14 @@ def _read(headers: _Read) -> Mapping[str, str | bytes | None]:
     return found
 
 
-def _number(headers: Mapping[str, str | bytes | None], name: str) -> int:
+def _number(headers: Mapping[str, str | bytes | None], name: str, below: int = 10**_MAX_NUMBER_DIGITS) -> int:
     text = headers.get(name)
     if not isinstance(text, bytes) or not text.isdigit() or len(text) > _MAX_NUMBER_DIGITS:
         raise BadRequest(_NUMBER_RULE, field=name)
-    return int(text)
+    number = int(text)
+    if number >= below:
+        raise BadRequest(f"a partition must be one of {below}", field=name)
+    return number
 
 
 _encoder = msgspec.msgpack.Encoder()

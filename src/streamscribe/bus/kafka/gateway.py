@@ -13,6 +13,7 @@ from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import (
     Settled,
     decode_settled,
+    headers_of,
     read_event_headers,
     read_key,
     read_moved,
@@ -25,7 +26,7 @@ from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.recall import Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SessionSuperseded, StreamScribeError
+from streamscribe.core.errors import BusUnavailable, Draining, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import (
     AudioChunk,
@@ -233,6 +234,7 @@ class KafkaGatewayBus:
             ticket.session_id,
             ticket.places[-1].generation,
             partition_of(ticket.session_id, self._kafka.audio_partitions),
+            self._kafka.result_partitions,
             ticket.places[:-1],
             past.uplink.take,
             past.hear,
@@ -298,22 +300,23 @@ class KafkaGatewayBus:
             lane.free()
 
     def _take(self, batch: list[Message]) -> None:
-        for message in batch:
-            self._read_to = (message.offset() or 0) + 1
-            try:
-                moved = read_moved(message.headers())
-                if moved is not None:
-                    self._move(read_key(message.key()), moved)
-                    continue
-                epoch = read_event_headers(message.headers())
-                value = message.value() or b""
-                if epoch is None:
-                    for settled in decode_settled(value):
-                        self._settle(settled)
-                else:
-                    self._deliver(decode_event(value), epoch)
-            except BadRequest as error:
-                self._started(self._dead_letters).bury(message, error)
+        self._started(self._dead_letters).take_each(batch, self._take_one)
+
+    def _take_one(self, message: Message) -> None:
+        """Raises BadRequest for what nobody can read."""
+        self._read_to = (message.offset() or 0) + 1
+        headers = headers_of(message)
+        moved = read_moved(headers)
+        if moved is not None:
+            self._move(read_key(message.key()), moved)
+            return
+        epoch = read_event_headers(headers)
+        value = message.value() or b""
+        if epoch is None:
+            for settled in decode_settled(value):
+                self._settle(settled)
+        else:
+            self._deliver(decode_event(value), epoch)
 
     def _settle(self, settled: Settled) -> None:
         lane = self._current(settled.session_id, settled.epoch)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
-from streamscribe.bus.kafka.envelope import read_event_headers, read_moved, read_record_headers
+from streamscribe.bus.kafka.envelope import headers_of, read_event_headers, read_moved, read_record_headers
 from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import Checkpointed, Failed, Finished, Record, SessionOpened, WorkerEvent
@@ -28,6 +28,7 @@ class Past:
     session_id: SessionId
     generation: int
     audio_partition: int
+    result_partitions: int
     places: tuple[Place, ...]
     see: See
     hear: Callable[[WorkerEvent], None]
@@ -59,7 +60,7 @@ class Past:
         """A message of the session in its partition of records. Raises BadRequest."""
         if self.records_read:
             return
-        headers = read_record_headers(message.headers())
+        headers = read_record_headers(headers_of(message), self.result_partitions)
         if headers.generation > self.generation:
             self.error = SessionSuperseded()
         elif headers.generation == self.generation:
@@ -82,14 +83,15 @@ class Past:
         place = self.place
         if place is None or (message.offset() or 0) < place.offset:
             return
-        moved = read_moved(message.headers())
+        headers = headers_of(message)
+        moved = read_moved(headers)
         if moved is not None:
             self._not_yet = self._not_yet and moved < place.generation
             following = self.places[self.leg + 1].generation if self.leg + 1 < len(self.places) else self.generation
             if moved >= following:
                 self.leg += 1
             return
-        epoch = read_event_headers(message.headers())
+        epoch = read_event_headers(headers)
         if epoch is None or self._not_yet or (self.epoch is not None and epoch < self.epoch):
             return
         self.epoch = epoch

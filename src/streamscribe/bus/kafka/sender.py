@@ -71,7 +71,8 @@ class Sender:
     ) -> None:
         """Sends one record; `done` is called later, once. Without a `partition` the key decides.
 
-        Raises BusUnavailable where too much waits already, and what `done` would have been told if it is known now.
+        Raises BusUnavailable where too much waits already, and what `done` would have been told if it is known now, but
+        for a partition that there is not.
         """
         size = len(value)
         try:
@@ -87,7 +88,11 @@ class Sender:
             raise BusUnavailable("too many records wait for the log") from None
         except KafkaException as error:
             self._replace_after(error.args[0], self._producer)
-            raise config.typed(error.args[0])  # noqa: B904 - has its cause
+            refused = config.typed(error.args[0])
+            if not isinstance(refused, config.NoSuchPartition):
+                raise refused  # noqa: B904 - has its cause
+            self._loop.call_soon(done, refused)
+            return
         self.unsent_bytes += size
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
 

@@ -73,19 +73,22 @@ class Sessions:
 
     def connect(self, sender: Sender) -> None:
         """Tells gateways through `sender` from now on."""
-        self.teller = Teller(sender, self._topics.results, self._delivered, self._fail)
+        self.teller = Teller(sender, self._topics.results, self._delivered, self._fail, self._unheard)
         self.dead_letters = DeadLetters(sender, self._topics.dead_letter)
 
     # what comes
 
     def receive(self, partition: Partition, record: Record, headers: RecordHeaders, offset: int) -> None:
-        """A record of one of our partitions."""
+        """A record of one of our partitions. Raises what it met where it belongs to no session of ours."""
         try:
             self._receive(partition, record, headers, offset)
         except BusUnavailable as error:
             self._fail(error)
-        except Exception as error:  # noqa: BLE001 - the worker's edge: it costs this session, nothing that comes behind
-            self._defect(error, partition.sessions.get(record.session_id))
+        except Exception as error:  # the worker's edge: it costs this session, nothing that comes behind
+            session = partition.sessions.get(record.session_id)
+            if session is None:
+                raise
+            self._defect(error, session)
 
     def _receive(self, partition: Partition, record: Record, headers: RecordHeaders, offset: int) -> None:
         session = partition.sessions.get(record.session_id)
@@ -327,6 +330,10 @@ class Sessions:
         self.dead_letters.write(DeadLetter(*where, session.session_id, error.message))
         self.fail_one(session, error)
 
+    def _unheard(self, session: Owned) -> None:
+        """Nobody can be told of it: it gets no lease, or its gateway reads a partition that there is not."""
+        self.end(session, SessionAbandoned(session.session_id, session.next_index))
+
     def _orphan(self, session: Owned) -> None:
         self.orphaned += 1
         self.fail_one(session, Timeout("no client came back to the session in time"))
@@ -353,12 +360,15 @@ class Sessions:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         session = self.tasks.pop(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._defect(error, session)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        self._defect(error, session)
+        if session is not None and session.epoch is None:
+            self._unheard(session)
 
     def _defect(self, error: BaseException, session: Owned | None) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": "a bus has a defect", "exception": error})
-        if session is None or session.epoch is None or isinstance(error, BusUnavailable):
+        if session is None or isinstance(error, BusUnavailable):
             self._fail(error if isinstance(error, BusUnavailable) else InternalError())
             return
         try:

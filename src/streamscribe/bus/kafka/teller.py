@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
+from streamscribe.bus.kafka.config import NoSuchPartition
 from streamscribe.bus.kafka.envelope import (
     SETTLED_HEADERS,
     Settled,
@@ -28,8 +29,9 @@ SETTLE_INTERVAL_S = 0.02
 class Teller:
     """Tells the partition of results that a session's newest record named, under the session's epoch.
 
-    `delivered` is called with each session of which an event is in the log; `failed` when one will not be. While the
-    brokers do not keep up, partials and progress are dropped and counted.
+    `delivered` is called with each session of which an event is in the log; `failed` when one will not be, or
+    `unheard` with its session where its gateway reads a partition that there is not. While the brokers do not keep up,
+    partials and progress are dropped and counted.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class Teller:
         topic: str,
         delivered: Callable[[Owned], None],
         failed: Callable[[StreamScribeError], None],
+        unheard: Callable[[Owned], None],
     ) -> None:
         self._sender = sender
         self._topic = topic
         self._delivered = delivered
         self._failed = failed
+        self._unheard = unheard
         self._news: set[Owned] = set()
         self.dropped = 0
 
@@ -113,11 +117,13 @@ class Teller:
         if error is None:
             session.deliver(number)
             self._delivered(session)
+        elif isinstance(error, NoSuchPartition):
+            self._unheard(session)
         else:
             self._failed(error)
 
     def _told(self, error: StreamScribeError | None) -> None:
-        if error is not None:
+        if error is not None and not isinstance(error, NoSuchPartition):  # there nobody misses it
             self._failed(error)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from confluent_kafka import Message
 
 from streamscribe.bus.kafka import config, topics
-from streamscribe.bus.kafka.envelope import read_key, read_record_headers
+from streamscribe.bus.kafka.envelope import headers_of, read_key, read_record_headers
 from streamscribe.bus.kafka.leases import Leases
 from streamscribe.bus.kafka.mark import read_mark
 from streamscribe.bus.kafka.membership import Membership
@@ -179,25 +179,25 @@ class KafkaWorkerBus:
     # what comes
 
     def _take(self, batch: list[Message]) -> None:
-        for message in batch:
-            number, offset = message.partition(), message.offset()
-            partition = None if number is None else self._partitions.get(number)
-            if partition is None or offset is None:
-                continue
-            partition.positions.read(offset)
-            if (marked_by := read_mark(message.headers())) is not None:
-                self._sessions.marked(partition, marked_by)
-                continue
-            try:
-                headers = read_record_headers(message.headers())
-                record = decode_record(message.value() or b"")
-                if record.session_id != read_key(message.key()):
-                    raise BadRequest("the key must be the record's session", field="key")
-            except BadRequest as error:
-                self._sessions.dead_letters.bury(message, error)
-            else:
-                self._sessions.receive(partition, record, headers, offset)
-                self._steer(partition)
+        self._sessions.dead_letters.take_each(batch, self._take_one)
+
+    def _take_one(self, message: Message) -> None:
+        """Raises BadRequest for what nobody can read."""
+        number, offset = message.partition(), message.offset()
+        partition = None if number is None else self._partitions.get(number)
+        if partition is None or offset is None:
+            return
+        partition.positions.read(offset)
+        found = headers_of(message)
+        if (marked_by := read_mark(found)) is not None:
+            self._sessions.marked(partition, marked_by)
+            return
+        headers = read_record_headers(found, self._kafka.result_partitions)
+        record = decode_record(message.value() or b"")
+        if record.session_id != read_key(message.key()):
+            raise BadRequest("the key must be the record's session", field="key")
+        self._sessions.receive(partition, record, headers, offset)
+        self._steer(partition)
 
     def _steer(self, partition: Partition) -> None:
         """Back-pressure: a partition whose sessions are not processed is not read."""

@@ -18,7 +18,7 @@ from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.batching import BatchPolicy, Priority
-from streamscribe.core.errors import BadRequest, ModelUnavailable, Overloaded, StreamScribeError
+from streamscribe.core.errors import ModelUnavailable, Overloaded, StreamScribeError
 from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
 from streamscribe.core.integrity import ensure
@@ -182,14 +182,13 @@ class Finalizers:
         return asked, encode_request(asked)
 
     def _take(self, batch: list[Message]) -> None:
-        for message in batch:
-            try:
-                answer = decode_answer(message.value() or b"")
-            except BadRequest as error:
-                self._dead_letters.bury(message, error)
-            else:
-                if answer.asked_by == self.asker:
-                    self._settle(answer)
+        self._dead_letters.take_each(batch, self._take_one)
+
+    def _take_one(self, message: Message) -> None:
+        """Raises BadRequest for what nobody can read."""
+        answer = decode_answer(message.value() or b"")
+        if answer.asked_by == self.asker:
+            self._settle(answer)
 
     def _settle(self, answer: FinalAnswer) -> None:
         waiting = self._asked.get(answer.number)

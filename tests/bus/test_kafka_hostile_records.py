@@ -1,0 +1,229 @@
+"""One record that nobody can read or answer costs itself alone, whatever is wrong with it: no process, no neighbour."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from streamscribe.bus.kafka import config, gateway, sender, worker
+from streamscribe.bus.kafka.config import NoSuchPartition
+from streamscribe.bus.kafka.dead_letter import DeadLetters
+from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, encode_settled, headers_of, record_headers
+from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.sender import Sender
+from streamscribe.core.errors import BadRequest
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import Record, SessionAbandoned
+from streamscribe.ports import Place
+from streamscribe.wire.bus_records import decode_record, encode_record
+from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, virtually
+from tests.contracts.bus import opened
+from tests.contracts.takeover import Listener, session
+from tests.sim.broker import Message
+from tests.sim.cluster import KAFKA
+
+BEYOND = KAFKA.result_partitions
+POISON = encode_record(opened("poison"))
+
+
+class Unnamed(Message):
+    """A message whose headers have a name that is no UTF-8, as confluent-kafka gives it: a second look ends us."""
+
+    __slots__ = ()
+
+    def headers(self) -> list[tuple[str, Any]]:
+        looks.append(self.offset())
+        assert looks.count(self.offset()) == 1, "SIGSEGV"
+        raise SystemError("returned a result with an exception set")
+
+
+looks: list[int] = []
+
+
+@pytest.fixture(autouse=True)
+def _nobody_has_looked() -> None:
+    looks.clear()
+
+
+def put(site: Site, headers: Any, value: bytes = POISON, key: str = "poison", kind: type[Message] = Message) -> None:
+    site.broker.append(TOPICS.audio, 0, key, value, headers)
+    log = site.broker._logs[TOPICS.audio, 0]
+    log[-1] = kind(log[-1].where, log[-1].key_bytes, log[-1].value_bytes, log[-1].its_headers)
+
+
+ODD_HEADERS = {
+    "answers-beyond": record_headers(BEYOND, 0, "t"),
+    "answers-far-beyond": record_headers(10**17, 0, "t"),
+    "left-beyond": record_headers(0, 0, "t", 1, (BEYOND,)),
+    "left-more-than-there-are": record_headers(0, 0, "t", 1, (0,) * (BEYOND + 1)),
+}
+
+
+@pytest.mark.parametrize("headers", ODD_HEADERS.values(), ids=ODD_HEADERS)
+def test_a_record_that_nobody_could_answer_is_buried_and_ends_no_worker(headers: Any) -> None:
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        listener = Listener(bus)
+        site.publish(*list(session("a", 9))[:5])
+        put(site, headers)
+        site.publish(*list(session("a", 9))[5:])
+        await asyncio.sleep(3)
+        assert (site.finished(), bus.dead_letters, bus.over) == ({A}, 1, False)
+        assert SessionId("poison") not in listener.heard
+        assert site.committed == 13, "its own end is marked"
+
+    virtually(play)
+
+
+def test_a_header_whose_name_is_no_text_is_looked_at_once_and_costs_its_record() -> None:
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        Listener(bus)
+        site.publish(*list(session("a", 9))[:5])
+        put(site, [], kind=Unnamed)
+        site.publish(*list(session("a", 9))[5:])
+        await asyncio.sleep(3)
+        assert (site.finished(), bus.dead_letters, len(looks)) == ({A}, 1, 1)
+
+    virtually(play)
+
+
+async def test_who_reads_a_past_looks_once_too() -> None:
+    done = asyncio.get_running_loop().create_future()
+    past = Past(A, 1, 0, 1, (Place(0, 0, 0),), lambda *_: None, lambda _: None, done)
+    message: Any = Unnamed(("t", 0, 7), b"a", b"", [])
+    for read in (past.record, past.result):
+        looks.clear()
+        with pytest.raises(BadRequest):
+            read(message)
+    with pytest.raises(BadRequest):
+        past.record(Message(("t", 0, 8), b"a", POISON, record_headers(1, 0, "t", 1)))  # type: ignore[arg-type]
+    assert past.error is None
+
+
+def test_a_defect_of_the_bus_at_one_record_costs_that_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(value: bytes) -> Record:
+        if value == POISON:
+            raise KeyError("a defect")
+        return decode_record(value)
+
+    monkeypatch.setattr(worker, "decode_record", read)
+
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        Listener(bus)
+        put(site, record_headers(0, 0, "t"))
+        site.publish(*session("a", 9))
+        await asyncio.sleep(3)
+        assert (site.finished(), bus.dead_letters, bus.over) == ({A}, 1, False)
+
+    assert [one["message"] for one in virtually(play).failures] == ["a record met a defect"]
+
+
+def test_a_session_that_cannot_be_claimed_for_a_defect_is_let_go_and_ends_no_worker() -> None:
+    async def play(site: Site) -> None:
+        async def claim(session_id: SessionId, owner: str) -> Any:
+            if session_id == "poison":
+                raise KeyError("a defect")
+            return await site.memory.claim(session_id, owner)
+
+        site.store = Wayward(site.memory, claim=claim)
+        bus = site.worker()
+        Listener(bus)
+        put(site, record_headers(0, 0, "t"))
+        site.publish(*session("a", 9))
+        await asyncio.sleep(3)
+        assert (site.finished(), bus.over, site.committed) == ({A}, False, 13)
+
+    assert [one["message"] for one in virtually(play).failures] == ["a bus has a defect"]
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_what_cannot_be_told_for_want_of_a_partition_costs_its_session(moves: bool) -> None:
+    """Topics may have fewer partitions than the settings of who looked at them."""
+
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        send = bus._sender.send
+
+        def refuse(topic: str, value: bytes, headers: Any, done: Any, **where: Any) -> None:
+            if where.get("partition") == BEYOND - 1:
+                asyncio.get_running_loop().call_soon(done, NoSuchPartition())
+            else:
+                send(topic, value, headers, done, **where)
+
+        bus._sender.send = refuse  # type: ignore[method-assign]
+        listener = Listener(bus)
+        published = list(session("b", 9))
+        if moves:
+            site.publish(*published)
+            site.publish(opened("b"), generation=1, left=(BEYOND - 1,))
+        else:
+            site.publish(*published[:5], reply_to=BEYOND - 1)
+        site.publish(*session("a", 9))
+        await asyncio.sleep(3)
+        assert (bus.over, list(bus.sessions)) == (False, [])
+        assert site.finished() == ({A, B} if moves else {A})
+        assert moves or isinstance(listener.heard[B][-1], SessionAbandoned)
+        assert site.committed == site.broker.end(TOPICS.audio, 0)
+
+    virtually(play)
+
+
+class Refuses:
+    """A producer that knows the topics."""
+
+    def __init__(self, properties: dict[str, Any]) -> None: ...
+
+    def produce(self, *args: Any, **kwargs: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    flush = poll
+
+    def purge(self) -> None: ...
+
+
+async def test_a_partition_that_there_is_not_is_told_later_to_who_sent_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "Producer", Refuses)
+    sends, told = Sender({}), list[Any]()
+    sends.send("topic", b"1", [], told.append, partition=9999)
+    assert told == []
+    await asyncio.sleep(0)
+    assert [type(one) for one in told] == [NoSuchPartition]
+    assert isinstance(config.typed(KafkaError(KafkaError._UNKNOWN_PARTITION)), NoSuchPartition)
+    assert sends.unsent_bytes == 0
+    await sends.close()
+
+
+class Nowhere:
+    """A sender that keeps nothing."""
+
+    room = True
+
+    def send(self, *args: Any, **kwargs: Any) -> None: ...
+
+
+async def test_a_gateway_goes_on_behind_what_it_cannot_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere: Any = Nowhere()
+    bus = KafkaGatewayBus(KAFKA, 5, 2**20, reply_to=0)
+    bus._sender, bus._dead_letters = nowhere, DeadLetters(nowhere, "dead")
+    monkeypatch.setattr(gateway, "decode_settled", lambda value: 1 / 0 if value == b"defect" else [])
+    defects = list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: defects.append(told["message"]))
+    batch: Any = [
+        Unnamed(("results", 0, 0), None, b"", []),
+        Message(("results", 0, 1), None, b"defect", SETTLED_HEADERS),
+        Message(("results", 0, 2), None, encode_settled([]), SETTLED_HEADERS),
+    ]
+    bus._take(batch)
+    assert (bus.dead_letters, bus.here(0).offset, defects) == (2, 3, ["a record met a defect"])
+
+
+def test_headers_are_a_list_whatever_a_message_has() -> None:
+    none: Any = Message(("t", 0, 0), None, b"", None)  # type: ignore[arg-type]
+    assert headers_of(none) == []
