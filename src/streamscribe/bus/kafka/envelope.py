@@ -56,7 +56,8 @@ def headers_of(message: "Message") -> Headers:
     Raises BadRequest for names that are no texts.
     """
     try:
-        return list(message.headers() or ())
+        found = message.headers() or []
+        return list(found.items()) if isinstance(found, dict) else list(found)
     except (SystemError, ValueError):  # confluent-kafka's word for a name that is no UTF-8
         raise BadRequest("the name of a header must be UTF-8", field="headers") from None
 
