@@ -1,0 +1,133 @@
+"""Gateways of one store in memory, and a log that a test may hold up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.errors import BusUnavailable, StoreUnavailable
+from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.messages import Audio, Connected, Resume
+from streamscribe.core.options import SessionOptions
+from streamscribe.core.records import AudioChunk, Finished, Recognised
+from streamscribe.core.session_past import SessionPast
+from streamscribe.gateway.door import OpenDoor
+from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.live_session import LiveSession
+from streamscribe.gateway.moving import Mover
+from streamscribe.gateway.seats import SeatKeeper
+from streamscribe.observe.metrics import Metrics
+from streamscribe.ports import Place, Ticket
+from streamscribe.settings import LimitSettings
+from streamscribe.store.memory_sessions import MemorySessions
+from tests.gateway.rig import EchoWorker, RecordingSink, result
+from tests.gateway.test_hub import ACME, CHUNK
+
+OPTIONS = SessionOptions(sequenced=True)
+
+
+class LogBus(MemoryBus):
+    """A bus of one process that says it has a log: what a session's past is in it, a test tells."""
+
+    durability = "log"
+
+    def __init__(self) -> None:
+        super().__init__(0.5)
+        self.broken = False
+        self.claimed = True
+        self.past: Finished | None = None
+        self.gone: list[SessionId] = []
+
+    def here(self, generation: int) -> Place:
+        return Place(0, 0, generation)
+
+    def stand(self, session_id: SessionId, mark: bytes) -> Place | None:
+        return Place(0, 0, 0, mark, LeaseEpoch(1) if self.claimed else None)
+
+    async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
+        if self.broken:
+            raise BusUnavailable
+        self.gone = [one for one in self.gone if one != ticket.session_id]
+        await self.publish(ticket.opened)
+        past.uplink.take(ticket.opened, 0)
+        past.uplink.take(AudioChunk(ticket.session_id, 1, 0, CHUNK), 0)
+        past.hear(Recognised(ticket.session_id, result(1, 1, "word", final=True)))
+        if self.past is not None:
+            past.hear(replace(self.past, session_id=ticket.session_id))
+
+    def go_on(self, session_id: SessionId, past: SessionPast) -> None:
+        assert session_id not in self.gone
+
+    def let_go(self, session_id: SessionId) -> None:
+        self.gone.append(session_id)
+
+
+class Store(MemorySessions):
+    """Is away where a test says so, and slow at tickets, to take them and to give them."""
+
+    def __init__(self) -> None:
+        super().__init__(lease_ttl_s=2, seat_ttl_s=15, keep_s=600)
+        self.away = False
+        self.open = asyncio.Event()
+        self.open.set()
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.asked = 0
+
+    async def check(self) -> None:
+        if self.away:
+            raise StoreUnavailable
+
+    async def hand_in(self, ticket: Ticket) -> None:
+        if self.away:
+            raise StoreUnavailable
+        await self.open.wait()
+        await super().hand_in(ticket)
+
+    async def ticket(self, session_id: SessionId) -> Ticket | None:
+        found = await super().ticket(session_id)
+        self.asked += 1
+        await self.answers.wait()
+        return found
+
+    def knows(self, session_id: SessionId) -> bool:
+        return session_id in self._known
+
+
+@dataclass
+class Site:
+    """One gateway of several."""
+
+    hub: Hub
+    mover: Mover
+    seats: SeatKeeper
+    bus: LogBus
+    worker: EchoWorker
+
+    async def begun(self, sink: RecordingSink) -> LiveSession:
+        live = self.hub.open(ACME, OPTIONS, sink, resumable=True)
+        await live.receive(Audio(CHUNK, 0))
+        return live
+
+
+@asynccontextmanager
+async def site(store: Store, name: str, limits: LimitSettings | None = None) -> AsyncIterator[Site]:
+    bus = LogBus()
+    seats = SeatKeeper(store, name, 5.0, 1000)
+    mover = Mover(seats, store, bus, name, every_s=0.01, behind_s=60.0)
+    hub = Hub(bus, limits or LimitSettings(), Metrics(), OpenDoor(), mover)
+    running = asyncio.ensure_future(mover.run())
+    yield Site(hub, mover, seats, bus, EchoWorker(bus))
+    hub.check_integrity()
+    await hub.close()
+    await seats.close()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    await bus.close()
+
+
+def resume_of(sink: RecordingSink, last_version: int = 1) -> Resume:
+    greeting = sink.of(Connected)[0]
+    return Resume(greeting.session_id, greeting.resume_token, last_version, 0)
