@@ -40,9 +40,9 @@ class Peer:
         for message in messages:
             await self.socket.send(encode_server_message(message))
 
-    async def greet(self, window_s: float = 30.0) -> None:
+    async def greet(self, window_s: float = 30.0, durability: str = "process") -> None:
         bounds = SessionBounds(2**20, 3600, 30.0, window_s)
-        await self.say(Connected(SESSION, TenantId("t"), TraceId("t"), "secret", "process", bounds))
+        await self.say(Connected(SESSION, TenantId("t"), TraceId("t"), "secret", durability, bounds))
 
     async def hear(self):
         """The next message: a parsed control message, or the audio."""

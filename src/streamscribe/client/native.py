@@ -11,11 +11,12 @@ import msgspec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from streamscribe.client.addresses import OPEN_TIMEOUT_S, Addresses
 from streamscribe.client.errors import ConnectionLost, ServerError, refusal
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
 from streamscribe.client.watched import WatchedConnection
-from streamscribe.core.errors import Draining
+from streamscribe.core.errors import Draining, SessionNotFound
 from streamscribe.core.options import Hotword
 from streamscribe.wire.frames import pack_frame
 from streamscribe.wire.native_client import (
@@ -39,7 +40,6 @@ from streamscribe.wire.native_server import (
     decode_server_message,
 )
 
-OPEN_TIMEOUT_S = 10.0
 PONG_TIMEOUT_S = 120.0
 """Pings wait behind what was sent before, and a server reads live audio at twice real time only."""
 SILENCE_TIMEOUT_S = 45.0
@@ -51,7 +51,8 @@ FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 3.0
 MAX_UNACKED_BYTES = 16 * 2**20
 
-_GOING_AWAY = (1001, 1006, 1012)
+_BROKEN = 1006
+_GOING_AWAY = (1001, _BROKEN, 1012)
 """Close codes after which the session may live on; 1006 is a connection that broke without one."""
 
 _encode = msgspec.json.Encoder().encode
@@ -62,10 +63,11 @@ class NativeClient:
 
     With `resume`, audio is sent sequenced and kept until it is acknowledged (at most `max_unacked_bytes`; `send`
     waits beyond it); when the connection breaks, or nothing comes for `silence_timeout_s`, it is opened anew within the
-    server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, or that
-    refuses for now, and a server whose sessions outlive it is left when it says that it goes away. Unread partials are
-    merged. Iteration ends after `closed`; every other end raises, after the messages that came before it: ServerError
-    with the server's reason, or ConnectionLost. Entering raises the same.
+    server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, refuses
+    for now, or does not know the session; where sessions outlive their servers, also first, when the connection broke
+    without a close or the server said that it goes away. Unread partials are merged. Iteration ends after `closed`;
+    every other end raises, after the messages that came before it: ServerError with the server's reason, or
+    ConnectionLost. Entering raises the same.
     """
 
     connected: ConnectedMessage
@@ -81,8 +83,7 @@ class NativeClient:
         silence_timeout_s: float = SILENCE_TIMEOUT_S,
     ) -> None:
         framing = "sequenced" if resume else "plain"
-        self._urls = (url,) if isinstance(url, str) else tuple(url)
-        self._at = 0
+        self._addresses = Addresses((url,) if isinstance(url, str) else url)
         self._leaving: asyncio.TimerHandle | None = None
         self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._start = msgspec.structs.replace(start or StartMessage(), framing=framing)
@@ -230,17 +231,22 @@ class NativeClient:
 
     def _go_away(self, message: GoAwayMessage) -> None:
         """Where another server can go on, it is asked soon; else this one is spoken to until it closes."""
-        if self._resume and self.connected.durability == "log":
+        if self._resume and self._outlives_its_server:
             if self._leaving is None:
                 loop = asyncio.get_running_loop()
                 self._leaving = loop.call_later(message.retry_after_ms / 1000, self.drop_connection)
         else:
             self._retry_after_s = message.retry_after_ms / 1000
 
+    @property
+    def _outlives_its_server(self) -> bool:
+        """Whether another server can go on with the session."""
+        return self.connected.durability == "log"
+
     async def _reconnect(self, lost: ConnectionClosed) -> tuple[WatchedConnection, int]:
         """Resumes the session on a new connection; gives it, and the sequence where the server goes on."""
         # Where it was this side that closed, for bytes that are no WebSocket's, the network broke it.
-        code = 1006 if lost.rcvd is None or lost.rcvd_then_sent is False else lost.rcvd.code
+        code = _BROKEN if lost.rcvd is None or lost.rcvd_then_sent is False else lost.rcvd.code
         error = self._last_error
         if error is not None and code in _GOING_AWAY and self._resume and error.name != Draining.code:
             error = None  # it ended nothing, or who resumes is told again
@@ -252,10 +258,13 @@ class NativeClient:
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
-            self._at += 1
+        if code == _BROKEN and self._outlives_its_server:  # nobody knows whether it is still there
+            self._addresses.move_on()
+        self._addresses.begin()
         give_up_at = asyncio.get_running_loop().time() + self._retry_after_s + self.connected.limits.resume_window_s
         wait_s, self._retry_after_s = self._retry_after_s, 0.0
         backoff_s = FIRST_BACKOFF_S
+        strangers: set[str] = set()
         while True:
             await asyncio.sleep(wait_s + backoff_s * random.uniform(0.5, 1.0))
             try:
@@ -264,15 +273,19 @@ class NativeClient:
                 if asyncio.get_running_loop().time() > give_up_at:
                     raise ConnectionLost("the session could not be resumed in time") from failed
             except ServerError as refused:
-                if refused.error.retry == "never" or asyncio.get_running_loop().time() > give_up_at:
+                for_good = refused.error.retry == "never"
+                if refused.error.name == SessionNotFound.code:
+                    strangers.add(self._addresses.current)
+                    for_good = len(strangers) == len(self._addresses)
+                if for_good or asyncio.get_running_loop().time() > give_up_at:
                     raise
-            self._at += 1
+            self._addresses.move_on()
             wait_s = 0.0
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     async def _resumed(self) -> tuple[WatchedConnection, int]:
-        url = self._urls[self._at % len(self._urls)]
-        socket = await self._connect(_with_parameter(url, "session_id", self.connected.session_id))
+        url = _with_parameter(self._addresses.current, "session_id", self.connected.session_id)
+        socket = await self._connect(url, self._addresses.patience_s())
         try:
             resume = ResumeMessage(
                 session_id=self.connected.session_id,
@@ -311,39 +324,38 @@ class NativeClient:
         """
         refused: ServerError | None = None
         failed: ServerError | ConnectionLost
-        while True:
+        for left in reversed(range(len(self._addresses))):
             try:
-                return await self._greeted(self._urls[self._at])
+                return await self._greeted(self._addresses.current, self._addresses.patience_s(last=not left))
             except ServerError as error:
                 if error.error.retry == "never":  # elsewhere it would hear the same
                     raise
                 refused = failed = error
             except ConnectionLost as error:
                 failed = error
-            if self._at + 1 == len(self._urls):
-                raise refused or failed
-            self._at += 1
+            self._addresses.move_on()
+        raise refused or failed
 
-    async def _greeted(self, url: str) -> WatchedConnection:
+    async def _greeted(self, url: str, patience_s: float) -> WatchedConnection:
         try:
-            socket = await self._connect(url)
+            socket = await self._connect(url, patience_s)
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise ConnectionLost("the server cannot be reached") from error
         try:
-            self.connected = await _greeting(socket)
+            self.connected = await _greeting(socket, patience_s)
         except BaseException:
             await socket.close()
             raise
         return socket
 
-    async def _connect(self, url: str) -> WatchedConnection:
+    async def _connect(self, url: str, patience_s: float) -> WatchedConnection:
         try:
             socket = await connect(
                 url,
                 additional_headers=self._headers,
                 compression=None,
                 max_size=MAX_MESSAGE_BYTES,
-                open_timeout=OPEN_TIMEOUT_S,
+                open_timeout=patience_s,
                 close_timeout=CLOSE_TIMEOUT_S,
                 ping_timeout=PONG_TIMEOUT_S,
                 create_connection=WatchedConnection,
@@ -353,10 +365,10 @@ class NativeClient:
             raise refusal(refused) from None
 
 
-async def _greeting(socket: WatchedConnection) -> ConnectedMessage:
+async def _greeting(socket: WatchedConnection, patience_s: float) -> ConnectedMessage:
     """The server's first message."""
     try:
-        async with asyncio.timeout(OPEN_TIMEOUT_S):
+        async with asyncio.timeout(patience_s):
             first = decode_server_message(await socket.recv())
     except TimeoutError:
         # Without its cause: to callers an OSError beneath means that nothing listens there.
