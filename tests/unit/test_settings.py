@@ -120,6 +120,50 @@ def test_a_named_file_must_exist(tmp_path: Path) -> None:
         load(tmp_path / "missing.yaml")
 
 
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        ({"kafka.retention_s": 60}, {"kafka.retention_s", "limits.resume_window_s", "limits.slow_reader_timeout_s"}),
+        ({"kafka.retention_s": 1800, "limits.resume_window_s": 600}, {"kafka.retention_s", "limits.resume_window_s"}),
+        (
+            {"kafka.retention_s": 300, "finalizer.enabled": True},
+            {"kafka.retention_s", "finalizer.file_timeout_s"},
+        ),
+        (
+            {"kafka.retention_s": 700, "finalizer.enabled": True, "finalizer.timeout_s": 900},
+            {"kafka.retention_s", "finalizer.timeout_s"},
+        ),
+        ({"store.keep_s": 120, "limits.resume_window_s": 110}, {"store.keep_s", "limits.resume_window_s"}),
+        ({"store.timeout_s": 3}, {"store.timeout_s", "store.lease_ttl_s"}),
+        (
+            {"store.timeout_s": 3, "store.lease_ttl_s": 5, "store.seat_ttl_s": 2},
+            {"store.timeout_s", "store.seat_ttl_s"},
+        ),
+    ],
+)
+def test_settings_that_lose_sessions_together_are_refused_by_all_their_names(
+    overrides: dict[str, Any], named: set[str]
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(overrides=overrides)
+    assert "\n" not in str(caught.value)
+    assert all(name in str(caught.value) for name in named)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"limits.resume_window_s": 600, "limits.slow_reader_timeout_s": 600},
+        {"kafka.retention_s": 130},
+        {"kafka.retention_s": 300, "finalizer.file_timeout_s": 3600},
+        {"store.keep_s": 120, "limits.max_session_s": 48 * 3600},
+        {"store.timeout_s": 2},
+    ],
+)
+def test_settings_that_do_not_concern_each_other_are_not_refused(overrides: dict[str, Any]) -> None:
+    load(overrides=overrides)
+
+
 def test_every_number_has_a_bound_and_every_field_a_description() -> None:
     for name, section in Settings.model_fields.items():
         for field_name, field in section.annotation.model_fields.items():  # type: ignore[union-attr]

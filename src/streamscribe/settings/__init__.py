@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from pydantic_settings import SettingsError as SettingsSourceError
 
 from streamscribe.core.nearest import did_you_mean
+from streamscribe.settings import between
 from streamscribe.settings.base import SettingsError
 from streamscribe.settings.keeping import CacheSettings, FinalizerSettings, KafkaSettings, StoreSettings
 from streamscribe.settings.serving import (
@@ -80,7 +81,8 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
 
     A `file` that is named must exist; without one, `streamscribe.yaml` of the working folder is read where it is there.
     The Redis of `REDIS_URL` is the store's, and the cache's too where texts are kept and the cache has no other.
-    Raises SettingsError whose message is one line: field, what is wrong, what was given.
+    Raises SettingsError whose message is one line: field, what is wrong, what was given; or the fields that contradict
+    each other.
     """
     if file is not None and not file.is_file():
         raise SettingsError(f"settings file {file}: no such file")
@@ -103,6 +105,7 @@ def load(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         raise SettingsError(f"setting {field}: {' '.join(first['msg'].split())}{given}") from None
     except (yaml.YAMLError, SettingsSourceError, OSError, ValueError, TypeError) as error:
         raise SettingsError(f"settings file {file or DEFAULT_FILE}: {' '.join(str(error).split())}") from None
+    between.check(settings)
     cache = settings.cache
     if cache.transcripts and cache.redis_url is None and os.environ.get("REDIS_URL"):
         shared = cache.model_copy(update={"redis_url": SecretStr(os.environ["REDIS_URL"])})
