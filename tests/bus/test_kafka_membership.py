@@ -16,10 +16,13 @@ class Broker:
     """As much of a consumer as a rebalance uses."""
 
     def __init__(self) -> None:
-        self.committed: list[TopicPartition] = []
+        self.commits: list[TopicPartition] = []
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
-        self.committed += offsets
+        self.commits += offsets
+
+    def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return parts
 
     def incremental_assign(self, parts: list[TopicPartition]) -> None:
         """Nothing comes of them here."""
@@ -89,7 +92,7 @@ async def test_a_partition_that_comes_back_while_the_loop_stands_still_stays() -
     thread.join()
     await has_ended(thread)
     assert owner.has == {3: 2}
-    assert owner.broker.committed == []
+    assert owner.broker.commits == []
 
 
 async def test_a_partition_whose_sessions_are_let_go_too_slowly_comes_back_without_them() -> None:
@@ -98,11 +101,11 @@ async def test_a_partition_whose_sessions_are_let_go_too_slowly_comes_back_witho
     assert owner.has == {3: 2}
     await asyncio.sleep(0.4)
     assert owner.has == {3: 2}
-    assert owner.broker.committed == []
+    assert owner.broker.commits == []
 
 
 async def test_what_is_let_go_in_time_is_committed_before_another_has_it() -> None:
     owner = Owner()
     await has_ended(owner.away_and_back())
     assert owner.has == {3: 2}
-    assert [(part.partition, part.offset) for part in owner.broker.committed] == [(3, 7)]
+    assert [(part.partition, part.offset) for part in owner.broker.commits] == [(3, 7)]

@@ -101,9 +101,19 @@ class Membership:
 
     def _on_assign(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         numbers = [part.partition for part in parts]
+        begin = self._begin(consumer, parts)
         self._owned.update(numbers)
         self._reader.on_loop(self._assigned, numbers)
-        consumer.incremental_assign(parts)
+        consumer.incremental_assign(begin)
+
+    def _begin(self, consumer: Consumer, parts: list[TopicPartition]) -> list[TopicPartition]:
+        """Where they are read from; left to librdkafka, which asks on and on, where the group does not say so now."""
+        with suppress(KafkaException):
+            parts = consumer.committed(parts, timeout=GIVE_UP_S)
+            for part in parts:
+                if part.error is None:
+                    self._reader.gaps.begin((self._topic, part.partition), max(0, part.offset))
+        return [TopicPartition(self._topic, part.partition, part.offset) for part in parts]
 
     def _on_revoke(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         numbers = [part.partition for part in parts]
@@ -134,6 +144,7 @@ class Membership:
         self._paused.difference_update(numbers)
         for number in numbers:
             self._committed.pop(number, None)
+            self._reader.gaps.end((self._topic, number))
         with self._lock:
             self._wanted_paused.difference_update(numbers)
 

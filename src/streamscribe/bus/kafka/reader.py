@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streamscribe.bus.kafka import config
+from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
@@ -29,6 +30,9 @@ class Reader:
     `take` gets each batch on the loop. `turn` is called in the thread between two polls: whoever wants something done
     to the consumer does it there, for librdkafka's calls may block. While the loop stands still, nothing is polled: so
     the group's `max.poll.interval.ms` watches over the loop. `failed` is set when the thread ends by an error.
+
+    Records of a partition come in turn and none is passed over, from where `gaps` was told that it begins: the consumer
+    goes back for one that shows itself late. What the log does not have at all is told to the loop's exception handler.
     """
 
     def __init__(
@@ -42,6 +46,8 @@ class Reader:
         self._consumer = consumer
         self._take = take
         self._turn = turn
+        self.gaps = Gaps()
+        """The thread's, once it has started."""
         self._permits = threading.Semaphore(_MAX_BATCHES)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="kafka-consumer", daemon=True)
@@ -77,19 +83,38 @@ class Reader:
     def _polled(self) -> list[Message]:
         batch: list[Message] = []
         size = 0
+        self._go_back()
         came = self._consumer.consume(1, _POLL_S)
         while came:
             for message in came:
                 error = message.error()
                 if error is None:
-                    batch.append(message)
-                    size += len(message)
+                    if self._in_turn(message):
+                        batch.append(message)
+                        size += len(message)
                 elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     raise KafkaException(error)
+            self._go_back()
             if len(batch) >= MAX_BATCH_RECORDS or size >= MAX_BATCH_BYTES:
                 break
             came = self._consumer.consume(_AT_ONCE, 0)
         return batch
+
+    def _in_turn(self, message: Message) -> bool:
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+        missing = self.gaps.missing
+        taken = self.gaps.takes((topic, partition), offset)
+        if self.gaps.missing != missing:
+            first = offset - (self.gaps.missing - missing)
+            told = f"the log has no records {first} to {offset - 1} of partition {partition} of {topic}"
+            self.on_loop(self._loop.call_exception_handler, {"message": told})
+        return taken
+
+    def _go_back(self) -> None:
+        for where, offset in self.gaps.behind().items():
+            with suppress(KafkaException):  # tried again
+                self._consumer.seek(TopicPartition(*where, offset))
+                self.gaps.gone_back(where)
 
     def _permit(self) -> bool:
         """Waits until the loop has taken enough of what it was given; False once stopped."""
