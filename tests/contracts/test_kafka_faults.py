@@ -21,6 +21,7 @@ from streamscribe.wire.bus_records import encode_record
 from tests.contracts.bus import chunk, opened
 from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker
 from tests.contracts.kafka_rig import KafkaRig, kafka_rig
+from tests.contracts.raw_producer import send_raw
 from tests.contracts.takeover import CHUNK, Ear, Listener, session
 
 SECRET = b"what somebody said"
@@ -97,6 +98,22 @@ async def test_records_that_nobody_can_read_are_named_in_the_dead_letter_topic_a
         [(False, "a")] + 2 * [(True, "a"), (True, "a"), (True, "")]
     )
     assert {"partition", "offset", "reason"} <= told[0].keys()
+
+
+async def test_a_header_whose_name_is_no_text_costs_its_record_and_ends_neither_end(rig: KafkaRig) -> None:
+    """Also where the interpreter has quickened how headers are asked for: the process would end by SIGSEGV."""
+    rig.gateway.attach_gateway(ear := Ear())
+    worker = await rig.start_worker()
+    Listener(worker)
+    headers = ((b"v", b"1"), (b"\xff\xfe", b"0"), (b"reply-to", b"1"), (b"audio-at", b"0"))
+    names = Topics.of(rig.kafka)
+    for topic in 20 * (names.audio, names.results):
+        await asyncio.to_thread(send_raw, rig.kafka.brokers, topic, 1, b"a", encode_record(opened("a")), headers)
+    for record in session("b", 9):
+        await rig.gateway.publish(record)
+    await ear.finished("b")
+    while (worker.dead_letters, rig.gateway.dead_letters) != (20, 20):
+        await asyncio.sleep(0.01)
 
 
 async def test_a_worker_that_the_group_gave_up_speaks_in_vain(broker: Broker) -> None:
