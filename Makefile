@@ -73,6 +73,8 @@ bench: $(STAMP) models ## measure against the bars of the issues (the large mode
 chaos: $(STAMP) ## kill, freeze, replace, overload and cut off processes under live streams, over Kafka too (about 20 min)
 	@$(BIN)/streamscribe bench cluster --check
 	@$(BIN)/streamscribe bench cluster --kafka --check
+	@$(BIN)/streamscribe bench bus --kafka --check
+	@$(BIN)/streamscribe bench neighbours --check
 
 tiny-models: $(TEST_STAMP) ## make the small models again (needs espeak-ng; about three hours), then pin them
 	@PYTHONPATH=tools $(BIN)/python -m tiny_models all
