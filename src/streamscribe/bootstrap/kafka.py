@@ -52,6 +52,7 @@ def kafka_findings(settings: Settings) -> list[KafkaFinding]:
         return [KafkaFinding("Kafka", False, str(error))]
     try:
         states = topics.check(settings.kafka)
+        topics.check_kept(settings.kafka, settings.limits.max_message_bytes)
         of_topics = KafkaFinding("Kafka topics", True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
     except (SettingsError, BusUnavailable) as error:
         detail, missing, _ = str(error).partition(f"; type: {ENSURE}")

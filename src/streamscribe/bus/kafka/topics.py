@@ -57,12 +57,16 @@ class _Wanted:
     min_message_bytes: int = 0
     """That it takes, whatever clients may send."""
 
+    def max_message_bytes(self, of_clients: int) -> int:
+        """Of its records, where clients' messages have so many at most."""
+        return max(of_clients, self.min_message_bytes) + config.ENVELOPE_BYTES
+
 
 def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
     """Makes the topics that are missing, and checks those that are there; changes none. Blocks.
 
-    Raises SettingsError for a topic with other counts than the settings', or where the cluster cannot hold as many
-    replicas, and BusUnavailable where no broker answers.
+    Raises SettingsError for a topic with other counts than the settings' or one that would lose records (`check_kept`),
+    and where the cluster cannot hold as many replicas; BusUnavailable where no broker answers.
     """
     admin = config.made(AdminClient, config.client(kafka))
     found = _described(admin, kafka)
@@ -77,7 +81,7 @@ def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
     def properties(topic: _Wanted) -> dict[str, str]:
         return {
             "retention.ms": str(int(kafka.retention_s * 1000)),
-            "max.message.bytes": str(max(max_message_bytes, topic.min_message_bytes) + config.ENVELOPE_BYTES),
+            "max.message.bytes": str(topic.max_message_bytes(max_message_bytes)),
             "min.insync.replicas": str(max(1, kafka.replication - 1)),
         }
 
@@ -98,7 +102,38 @@ def ensure(kafka: KafkaSettings, max_message_bytes: int) -> list[TopicState]:
         else {}
     )
     created = {topic for topic, future in made.items() if _was_created(topic, future)}
-    return check(kafka, created=created)
+    states = check(kafka, created=created)
+    check_kept(kafka, max_message_bytes)
+    return states
+
+
+def check_kept(kafka: KafkaSettings, max_message_bytes: int) -> None:
+    """Whether the topics, which are there, take all that is sent and keep it for as long as the settings say. Blocks.
+
+    What the brokers do not tell is taken to be right. Raises SettingsError and BusUnavailable.
+    """
+    wanted = _wanted(kafka)
+    admin = config.made(AdminClient, config.client(kafka))
+    told = _properties(admin, [ConfigResource(ResourceType.TOPIC, one.topic) for one in wanted])
+    for one, properties in zip(wanted, told, strict=True):
+        needed_bytes = one.max_message_bytes(max_message_bytes)
+        taken_bytes = int(properties.get("max.message.bytes", needed_bytes))
+        if taken_bytes < needed_bytes:
+            raise SettingsError(
+                f"topic {one.topic}: its max.message.bytes is {taken_bytes}, and with limits.max_message_bytes "
+                f"{max_message_bytes} its records may have {needed_bytes}; set it on the cluster, or lower the setting"
+            )
+        kept_ms = int(properties.get("retention.ms", -1))
+        if 0 <= kept_ms < int(kafka.retention_s * 1000):
+            raise SettingsError(
+                f"topic {one.topic}: its retention.ms is {kept_ms}, and kafka.retention_s says "
+                f"{kafka.retention_s:g} s; set it on the cluster, or type: --set kafka.retention_s={kept_ms / 1000:g}"
+            )
+        if "compact" in properties.get("cleanup.policy", ""):
+            raise SettingsError(
+                f"topic {one.topic}: its cleanup.policy is {properties['cleanup.policy']}, which keeps one record of a "
+                "session; set it to delete on the cluster"
+            )
 
 
 def check(kafka: KafkaSettings, *, created: Collection[str] = ()) -> list[TopicState]:
@@ -130,13 +165,19 @@ def min_session_timeout_ms(kafka: KafkaSettings) -> int | None:
     """The least session timeout that the cluster's first broker allows; None where it does not say. Blocks."""
     admin = config.made(AdminClient, config.client(kafka))
     broker = min(_described(admin, kafka).brokers)
-    asked = admin.describe_configs([ConfigResource(ResourceType.BROKER, str(broker))], request_timeout=PATIENCE_S)
+    (told,) = _properties(admin, [ConfigResource(ResourceType.BROKER, str(broker))])
+    least_ms = told.get("group.min.session.timeout.ms")
+    return None if least_ms is None else int(least_ms)
+
+
+def _properties(admin: AdminClient, of: list[ConfigResource]) -> list[dict[str, str]]:
+    """What the brokers tell of each of these."""
+    asked = admin.describe_configs(of, request_timeout=PATIENCE_S)
     try:
-        entries = next(iter(asked.values())).result(PATIENCE_S)
+        found = [asked[one].result(PATIENCE_S) for one in of]
     except (KafkaException, TimeoutError) as error:
         raise BusUnavailable(f"the brokers' settings cannot be read: {config.explain(error)}") from None
-    entry = entries.get("group.min.session.timeout.ms")
-    return None if entry is None or entry.value is None else int(entry.value)
+    return [{name: entry.value for name, entry in one.items() if entry.value is not None} for one in found]
 
 
 def _wanted(kafka: KafkaSettings) -> list[_Wanted]:
