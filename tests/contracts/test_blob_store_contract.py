@@ -269,6 +269,20 @@ class TestRedisBlobs(SealedBlobStoreContract):
         assert store.purge(BOB) == 600
         assert store.verify() == Verified(600, 0)
 
+    def test_what_is_no_blob_under_our_names_keeps_nobody_from_usage_purge_and_verify(self, store):
+        for name in (b"streamscribe:cache:" + key("list").encode(), b"streamscribe:cache:\xff\xfe"):
+            self.client.rpush(name, "1")
+        self.client.set(b"streamscribe:cache:\xff", b"garbage")
+        self.client.set(b"streamscribe:cache:", b"")
+        store.put(ANN, key("a"), b"1", 60)
+        store.put(BOB, key("b"), b"1", 60)
+        assert store.get(key("list")) is None
+        assert store.usage().available
+        assert store.purge(ANN) == 1
+        assert store.verify() == Verified(5, 4)
+        assert data_of(store, "b") == b"1"
+        assert store.usage().entries == 1
+
 
 def test_a_redis_that_refuses_to_write_keeps_nothing_and_is_counted(tmp_path):
     with redis_server(tmp_path, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction") as url:

@@ -127,20 +127,22 @@ class RedisBlobs:
         with self._redis.pipeline(transaction=False) as asked:
             for name in names:
                 asked.strlen(name)
-            return [size for size in asked.execute() if size]
+            return [size for size in _answers(asked) if size]
 
     def _purge(self, names: list[bytes], owner: Owner | None) -> int:
         if owner is not None:
             with self._redis.pipeline(transaction=False) as asked:
                 for name in names:
                     asked.getrange(name, 0, SEAL_HEADER_BYTES - 1)
-                told = [self._seal.peek(header) for header in asked.execute()]
+                told = [None if header is None else self._seal.peek(header) for header in _answers(asked)]
             names = [name for name, seal in zip(names, told, strict=True) if seal is not None and seal[0] == owner]
         return int(self._redis.unlink(*names)) if names else 0
 
     def _verify(self, name: bytes) -> bool:
-        stored = self._redis.get(name)
-        whole = stored is None or self._seal.open(CacheKey(name.decode()[len(self._prefix) :]), stored) is not None
+        key = CacheKey(name.removeprefix(self._prefix.encode()).decode(errors="replace"))
+        with self._redis.pipeline(transaction=False) as asked:
+            (stored,) = _answers(asked.get(name), b"")
+        whole = stored is None or self._seal.open(key, stored) is not None
         if not whole:
             self._found_damaged()
             self._redis.unlink(name)
@@ -176,6 +178,19 @@ class RedisBlobs:
         except redis.RedisError:
             self._fail()
             raise CacheUnavailable("Redis refused what the cache asked") from None
+
+
+def _answers(asked: Any, of_others: bytes | None = None) -> list[Any]:
+    """What Redis answers to each of several questions; `of_others` about a key that is no string, so none of ours."""
+    told = asked.execute(raise_on_error=False)
+    for one in told:
+        if isinstance(one, Exception) and not _is_of_others(one):
+            raise one
+    return [of_others if isinstance(one, Exception) else one for one in told]
+
+
+def _is_of_others(error: Exception) -> bool:
+    return isinstance(error, redis.ResponseError) and str(error).startswith("WRONGTYPE")
 
 
 def _client(url: str, timeout_s: float) -> Any:

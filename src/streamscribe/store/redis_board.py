@@ -1,7 +1,8 @@
 """A notice board in Redis: workers say how they are, and do what gateways ask of all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from streamscribe.store.redis_link import PREFIX, RedisLink
 
@@ -13,6 +14,7 @@ ANSWERS_KEPT_S = 120.0
 MAX_ORDERS = 100
 MAX_CONNECTIONS = 2
 
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 _SCRIPTS = ("announce", "withdraw", "announced", "order", "answer")
 _ENDS, _TEXTS, _ORDERS = f"{PREFIX}workers", f"{PREFIX}worker-texts", f"{PREFIX}orders"
 
@@ -30,8 +32,8 @@ class RedisBoard:
     """Texts of workers, each by its name, which end with who wrote them; orders to all, and their answers.
 
     Each call takes `timeout_s` at most and may be made again; raises StoreUnavailable. All times are Redis' own. What a
-    text says is not its affair. Workers' names hold no white space. Raises ValueError for what is no Redis URL. Of one
-    event loop.
+    text says is not its affair. Workers' names hold no white space. What others have put there and nobody can read is
+    passed over. Raises ValueError for what is no Redis URL. Of one event loop.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
@@ -44,7 +46,7 @@ class RedisBoard:
         """
         arguments = (worker, round(ANNOUNCED_S * 1e6), text, after)
         found = await self._link.run("announce", (_ENDS, _TEXTS, _ORDERS), arguments)
-        return [_posted(one, worker) for one in found]
+        return [_posted(raw, ceil(float(number)), worker) for raw, number in zip(found[::2], found[1::2], strict=True)]
 
     async def withdraw(self, worker: str) -> None:
         """The worker leaves."""
@@ -53,13 +55,13 @@ class RedisBoard:
     async def announced(self) -> Mapping[str, bytes]:
         """What workers say of themselves."""
         found = await self._link.run("announced", (_ENDS, _TEXTS), ())
-        return {name.decode(): text for name, text in zip(found[::2], found[1::2], strict=True)}
+        return _by_name(zip(found[::2], found[1::2], strict=True))
 
     async def order(self, text: bytes) -> tuple[int, Sequence[str]]:
         """Asks something of all workers; the order's number, and who is to answer: all that say how they are."""
         arguments = (text, round(ORDERS_KEPT_S * 1e3), MAX_ORDERS)
         number, *workers = await self._link.run("order", (_ENDS, _ORDERS), arguments)
-        return int(number), [name.decode() for name in workers]
+        return int(number), [*_by_name((worker, b"") for worker in workers)]
 
     async def answer(self, number: int, worker: str, text: bytes) -> None:
         """A worker has done it."""
@@ -68,7 +70,7 @@ class RedisBoard:
     async def answers(self, number: int) -> Mapping[str, bytes]:
         """Those that are there."""
         found = await self._link.ask(lambda: self._link.client.hgetall(_answers(number)))
-        return {name.decode(): text for name, text in found.items()}
+        return _by_name(found.items())
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -79,8 +81,15 @@ def _answers(number: int) -> str:
     return f"{PREFIX}answers:{number}"
 
 
-def _posted(raw: bytes, worker: str) -> Posted:
-    """An order as `order.lua` writes it: number and names in a line, then the text."""
+def _by_name(found: Iterable[tuple[bytes, bytes]]) -> dict[str, bytes]:
+    """What is there of whom; names that no worker has are passed over."""
+    told = ((name.decode(errors="replace"), text) for name, text in found)
+    return {name: text for name, text in told if _UNREADABLE not in name}
+
+
+def _posted(raw: bytes, number: int, worker: str) -> Posted:
+    """An order as `order.lua` writes it: number and names in a line, then the text. Nobody is asked by any other."""
     head, _, text = raw.partition(b"\n")
-    number, *names = head.split()
-    return Posted(int(number), text, asked=worker.encode() in names)
+    written, *names = head.split() or (b"",)
+    ours = written == b"%d" % number
+    return Posted(number, text if ours else b"", asked=ours and worker.encode() in names)

@@ -19,7 +19,7 @@ from streamscribe.store.quota import seats_taken, too_many_a_minute
 from streamscribe.store.redis_link import PREFIX, RedisLink
 from streamscribe.store.redis_server import RedisServer, server_of
 from streamscribe.store.redis_tickets import TICKET_FIELDS, places_text, ticket_of, ticket_text
-from streamscribe.store.redis_views import FIELDS, view_of
+from streamscribe.store.redis_views import FIELDS, read_as, view_of
 from streamscribe.wire.bus_records import decode_event, decode_record, encode_event, encode_record
 
 MAX_TOGETHER = 100
@@ -191,7 +191,9 @@ class RedisSessions:
         """Gives a gateway the first free one of `numbers`, or keeps its own, for as long as a seat."""
         named = (gateway, self._seat_us, numbers.start, numbers.stop - 1)
         number, *taken = await self._link.run("take_number", (_NUMBERS,), named)
-        return NumbersTaken(int(taken[0]), int(taken[1]), taken[2].decode()) if taken else int(number)
+        if not taken:
+            return int(number)
+        return NumbersTaken(int(taken[0]), int(taken[1]), taken[2].decode(errors="replace"))
 
     async def free_number(self, gateway: str, number: int) -> None:
         """A gateway needs its number no longer."""
@@ -201,7 +203,7 @@ class RedisSessions:
         """At most `limit` sessions, from an index: Redis never walks its keys for it."""
         total, *names = await self._link.run("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
         views: list[SessionView] = []
-        for some in _parts([SessionId(name.decode()) for name in names]):
+        for some in _parts([one for name in names if (one := read_as(SessionId, name)) is not None]):
             views += await self._views(some)
         return SessionPage(total, tuple(views))
 

@@ -13,6 +13,9 @@ from streamscribe.wire.bus_records import decode_record, encode_record
 
 TICKET_FIELDS = ("ticket", "places", "gateway")
 
+MAX_PARTITION, MAX_NUMBER = 2**31 - 1, 2**63 - 1
+"""As the log has them."""
+
 _Stored = tuple[str, bytes, bytes]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Stored).decode
@@ -38,12 +41,20 @@ def _place_text(place: Place) -> str:
 def _place_of(text: str) -> Place:
     """Raises ValueError and TypeError."""
     partition, offset, generation, *marked = text.split(":")
-    place = Place(int(partition), int(offset), int(generation))
+    place = Place(_number(partition, MAX_PARTITION), _number(offset), _number(generation))
     if not marked:
         return place
     epoch, audio_offset, mark = marked
-    epoch_then = LeaseEpoch(int(epoch)) if int(epoch) else None
-    return replace(place, mark=urlsafe_b64decode(mark), epoch=epoch_then, audio_offset=int(audio_offset))
+    epoch_then = LeaseEpoch(_number(epoch)) or None
+    return replace(place, mark=urlsafe_b64decode(mark), epoch=epoch_then, audio_offset=_number(audio_offset))
+
+
+def _number(text: str, most: int = MAX_NUMBER) -> int:
+    """Raises ValueError."""
+    number = int(text)
+    if not 0 <= number <= most:
+        raise ValueError("a place has no such number")
+    return number
 
 
 def ticket_of(

@@ -4,7 +4,7 @@ Of several releases at once, while one replaces the other: fields that are not k
 message of ours is as if it were not there.
 """
 
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -31,16 +31,20 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: Problem | None = None
 
 
+_Figure = Annotated[float, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Model(msgspec.Struct, frozen=True, array_like=True):
     name: str
-    utilisation: float
-    heard: float
-    lag_p95_s: float
+    utilisation: _Figure
+    heard: _Figure
+    lag_p95_s: _Figure
 
 
 class _Load(msgspec.Struct, frozen=True, omit_defaults=True):
-    partitions: tuple[int, ...]
-    voices: dict[int, tuple[int, int]]
+    partitions: tuple[_Count, ...]
+    voices: dict[int, tuple[_Count, _Count]]
     models: tuple[_Model, ...]
     outage: bool = False
 
@@ -85,5 +89,5 @@ def decode_told(data: bytes) -> Told | None:
 def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes) -> T | None:
     try:
         return decoder.decode(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):  # nesting without an end
         return None

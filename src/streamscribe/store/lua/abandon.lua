@@ -6,7 +6,7 @@ for i, record in ipairs(KEYS) do
   done[i] = 0
   if is_newest(record, ARGV[2 * i], ARGV[2 * i + 1]) then
     local at = redis.call('HMGET', record, 'since_us', 'told_us')
-    if math.max(tonumber(at[1] or 0), tonumber(at[2] or 0)) <= since then
+    if math.max(as_number(at[1], 0), as_number(at[2], 0)) <= since then
       redis.call('HDEL', record, 'gateway', 'called', 'stage', 'received_ms', 'processed_ms', 'told_us', 'ticket',
         'places')
       done[i] = 1

@@ -7,13 +7,13 @@ local record, index, mark = KEYS[1], KEYS[2], KEYS[3]
 local id, owner, ttl_us, keep_us = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local now = clock_us()
 local held = redis.call('HMGET', record, 'epoch', 'owner', 'lease_end_us')
-local epoch, lease_end = tonumber(held[1] or 0), tonumber(held[3] or 0)
+local epoch, lease_end = as_number(held[1], 0), as_number(held[3], 0)
 if now < lease_end and held[2] ~= owner then
   return { '0', whole(lease_end - now), '0', '0', '0', '-1' }
 end
 local first = '0'
 if lease_end <= now then
-  local highest = tonumber(redis.call('GET', mark) or 0)
+  local highest = as_number(redis.call('GET', mark), 0)
   if epoch == 0 then
     epoch, first = math.max(now, highest + 1), '1'
     redis.call('HSET', record, 'first_epoch', whole(epoch))
@@ -33,4 +33,4 @@ redis.call('HSET', record, 'epoch', whole(epoch), 'owner', owner, 'lease_end_us'
 touch(record, index, id, now, keep_us)
 prune(index, now)
 local ends = redis.call('HMGET', record, 'ends', 'same', 'ended_at')
-return { whole(epoch), '0', first, ends[1] or '0', ends[2] or '0', ends[3] or '-1' }
+return { whole(epoch), '0', first, whole(as_number(ends[1], 0)), whole(as_number(ends[2], 0)), whole(as_number(ends[3], -1)) }

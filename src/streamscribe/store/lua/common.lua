@@ -9,6 +9,12 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+-- A number that one of us wrote. What is none, or more than can be told from its neighbours, is as if not there.
+local function as_number(text, otherwise)
+  local found = tonumber(string.match(text or '', '^%d+$'))
+  return found and found < 2 ^ 53 and found or otherwise
+end
+
 -- Whether the lease is the session's newest. Its owner counts too: a failover to a replica that had not heard of the
 -- last claim gives that epoch once more.
 local function is_newest(record, epoch, owner)
@@ -42,9 +48,9 @@ end
 -- The owner's lease was not released: it has ended, at the place that it noted last (`core.quarantine`).
 local function count_end(record)
   local had = redis.call('HMGET', record, 'ends', 'same', 'ended_at', 'place')
-  local count, place, same = tonumber(had[1] or 0), had[4] or '-1', 1
+  local count, place, same = as_number(had[1], 0), had[4] or '-1', 1
   if count > 0 and place == had[3] then
-    same = tonumber(had[2]) + 1
+    same = as_number(had[2], 0) + 1
   end
   redis.call('HSET', record, 'ends', whole(count + 1), 'same', whole(same), 'ended_at', place)
 end

@@ -19,8 +19,9 @@ if not redis.call('ZSCORE', seats, id) then
   end
   if most_a_minute > 0 then
     local nth = redis.call('LINDEX', entries, most_a_minute - 1)
-    if nth and now - nth < minute_us then
-      return { '0', whole(minute_us - (now - nth)) }
+    local since = now - as_number(nth, 0)
+    if since < minute_us then
+      return { '0', whole(minute_us - since) }
     end
     redis.call('LPUSH', entries, whole(now))
     redis.call('LTRIM', entries, 0, most_a_minute - 1)

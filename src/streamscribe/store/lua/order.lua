@@ -1,6 +1,7 @@
 #!lua
 -- KEYS ends of announcements, orders  ARGV text, keep_ms, most  -> {number, workers that are to answer...}
 local now = clock_us()
+redis.call('ZREMRANGEBYSCORE', KEYS[2], whole(2 ^ 53), '+inf')  -- none of ours: numbers could not grow
 local last = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
 local number = whole(math.max(now, (tonumber(last[2]) or 0) + 1))
 local workers = redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. whole(now), '+inf')

@@ -13,7 +13,7 @@ if opened ~= '' then
 end
 if checkpoint ~= '' then
   local had = redis.call('HMGET', record, 'at', 'skip')
-  local had_at, had_skip = tonumber(had[1] or -1), tonumber(had[2] or -1)
+  local had_at, had_skip = as_number(had[1], -1), as_number(had[2], -1)
   if tonumber(at) > had_at or (tonumber(at) == had_at and tonumber(skip) > had_skip) then
     get_on(record)
     redis.call('HSET', record, 'checkpoint', checkpoint, 'at', at, 'skip', skip, 'checkpoint_ms', ms)

@@ -7,7 +7,7 @@ local first, last, holder
 for number = tonumber(ARGV[3]), tonumber(ARGV[4]) do
   local field = whole(number)
   local ends, by = string.match(redis.call('HGET', numbers, field) or '', '^(%d+) (.*)$')
-  ends = tonumber(ends or 0)
+  ends = as_number(ends, 0)
   if ends <= now or by == gateway then
     redis.call('HSET', numbers, field, whole(now + ttl_us) .. ' ' .. gateway)
     redis.call('PEXPIRE', numbers, whole(math.max(redis.call('PTTL', numbers), ttl_us / 1000)))
