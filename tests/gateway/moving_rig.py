@@ -36,6 +36,9 @@ class LogBus(MemoryBus):
         super().__init__(0.5)
         self.broken = False
         self.claimed = True
+        self.open = asyncio.Event()
+        self.open.set()
+        self.waited = False
         self.past: Finished | None = None
         self.gone: list[SessionId] = []
 
@@ -48,6 +51,8 @@ class LogBus(MemoryBus):
     async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
         if self.broken:
             raise BusUnavailable
+        self.waited = True
+        await self.open.wait()
         self.gone = [one for one in self.gone if one != ticket.session_id]
         await self.publish(ticket.opened)
         past.uplink.take(ticket.opened, 0)
@@ -89,6 +94,8 @@ class Store(MemorySessions):
         found = await super().ticket(session_id)
         self.asked += 1
         await self.answers.wait()
+        if self.away:
+            raise StoreUnavailable
         return found
 
     def knows(self, session_id: SessionId) -> bool:

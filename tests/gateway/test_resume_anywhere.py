@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from streamscribe.core.errors import LeaseLost, SessionNotFound, SessionSuperseded
+from streamscribe.core.errors import LeaseLost, SessionNotFound, SessionSuperseded, StoreUnavailable
+from streamscribe.core.ids import TenantId
 from streamscribe.core.messages import Audio, ErrorSent, Resume, Resumed
 from streamscribe.gateway.live_session import LiveSession
 from tests.gateway.moving_rig import OPTIONS, Site, Store, resume_of
@@ -134,6 +135,66 @@ async def test_who_holds_a_name_and_has_said_nothing_yet_does_not_stand_in_the_w
     assert again.of(Resumed)
     assert [message.error.code for message in silent.of(ErrorSent)] == ["session_superseded"]
     assert len(second.hub) == 1
+
+
+async def moving(store: Store, site: Site, sink: RecordingSink) -> "asyncio.Future[LiveSession]":
+    """A session on its way there, which waits for the store."""
+    store.answers.clear()
+    before = store.asked
+    coming = asyncio.ensure_future(site.hub.resume_anywhere(ACME, resume_of(sink), RecordingSink()))
+    await asked(store, before + 1)
+    return coming
+
+
+async def test_the_name_of_a_session_that_is_on_its_way_here_is_known(store: Store, first: Site, second: Site) -> None:
+    sink = RecordingSink()
+    live = await first.begun(sink)
+    coming = await moving(store, second, sink)
+    assert second.hub.is_known(ACME, live.session_id)
+    assert not second.hub.is_known(replace(ACME, tenant_id=TenantId("globex")), live.session_id)
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        await answered(store, coming)
+    assert not second.hub.is_known(ACME, live.session_id)
+    store.away = False
+    await second.hub.resume_anywhere(ACME, resume_of(sink), RecordingSink())
+    assert second.hub.is_known(ACME, live.session_id)
+
+
+async def test_a_session_that_begins_under_a_name_while_another_of_that_name_is_on_its_way_goes_on(
+    store: Store, first: Site, second: Site
+) -> None:
+    sink, begun = RecordingSink(), RecordingSink()
+    live = await first.begun(sink)
+    there = second.hub.open(ACME, OPTIONS, begun, session_id=live.session_id, resumable=True)
+    coming = await moving(store, second, sink)
+    await there.receive(Audio(CHUNK, 0))
+    with pytest.raises(SessionNotFound):
+        await answered(store, coming)
+    assert not begun.closed
+    assert not sink.closed
+    assert second.hub.session(ACME.tenant_id, live.session_id) is there
+    ticket = await store.ticket(live.bus_id)
+    assert ticket is not None
+    assert ticket.gateway == "first"
+
+
+async def test_who_is_silent_under_the_name_of_a_session_that_comes_is_told_before_it_can_speak(
+    first: Site, second: Site
+) -> None:
+    sink, silent, again = RecordingSink(), RecordingSink(), RecordingSink()
+    live = await first.begun(sink)
+    second.hub.open(ACME, OPTIONS, silent, session_id=live.session_id, resumable=True)
+    second.bus.open.clear()
+    coming = asyncio.ensure_future(second.hub.resume_anywhere(ACME, resume_of(sink), again))
+    async with asyncio.timeout(5):
+        while not second.bus.waited:
+            await asyncio.sleep(0)
+    assert [message.error.code for message in silent.of(ErrorSent)] == ["session_superseded"]
+    assert second.hub.is_known(ACME, live.session_id)
+    second.bus.open.set()
+    await coming
+    assert again.of(Resumed)
 
 
 async def test_a_session_that_has_begun_under_a_name_is_not_ended_by_another_of_that_name(

@@ -165,9 +165,15 @@ class Hub:
         token = live.resume_token if live is not None else "-" * 32
         if compare_digest(token.encode(), message.resume_token.encode()):
             return live
+        self._not_begun(tenant, message.session_id)
+        return None
+
+    def _not_begun(self, tenant: Tenant, session_id: str) -> LiveSession | None:
+        """Who holds the name and has said nothing yet; raises SessionNotFound where it has."""
+        live = self.session(tenant.tenant_id, session_id)
         if live is not None and live.spoke:
             raise SessionNotFound
-        return None
+        return live
 
     async def _bring_here(self, tenant: Tenant, message: Resume, sink: Sink) -> LiveSession:
         key = (tenant.tenant_id, message.session_id)
@@ -186,16 +192,17 @@ class Hub:
 
         def admit(ticket: Ticket) -> None:
             nonlocal counted
+            other = self._not_begun(tenant, message.session_id)
             self._places.come(ticket)
             counted = ticket
+            if other is not None:
+                other.kill(SessionSuperseded())
 
         try:
             moved = await self._register.take_over(tenant, message, self._limits, admit)
         except BaseException:
             self._places.stay_away(tenant, counted)
             raise
-        if (other := self.session(tenant.tenant_id, moved.identity.session_id)) is not None:  # began under its name
-            other.kill(SessionSuperseded())
         live = self._moved_in(tenant, moved)
         self._admit(live)
         _log.info("session taken over", gateways=len(moved.ticket.places), **_attributes(live))
@@ -239,8 +246,9 @@ class Hub:
         self._observer.session_opened(live.tenant.tenant_id)
 
     def is_known(self, tenant: Tenant, session_id: str) -> bool:
-        """Whether the tenant has a session of this id here, with or without a connection."""
-        return (tenant.tenant_id, session_id) in self._sessions
+        """Whether the tenant has a session of this id here, with or without a connection, or one is on its way here."""
+        key = (tenant.tenant_id, session_id)
+        return key in self._sessions or key in self._moving
 
     def session(self, tenant_id: str, session_id: str) -> LiveSession | None:
         """A session by its tenant and id."""
