@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import redis as client
 
-from streamscribe.core.errors import InternalError, StreamScribeError
+from streamscribe.core.errors import InternalError, StoreUnavailable, StreamScribeError
 from streamscribe.core.quarantine import NO_ENDS
+from streamscribe.ports import Kept
 from streamscribe.store.redis_board import RedisBoard
 from streamscribe.store.redis_link import PREFIX
 from streamscribe.store.redis_sessions import RedisSessions
@@ -157,6 +158,23 @@ async def test_whatever_a_field_of_a_session_has_nobody_ends_by_it(
             with suppress(StreamScribeError):
                 await call()
         assert store.counts().failures == 0, (field, garbage)
+
+
+async def test_a_key_that_is_no_record_costs_its_session_and_no_other_of_the_same_calls(
+    store: RedisSessions, admin: Any
+) -> None:
+    for name in (S1, S2):
+        await store.enter(seat(name), max_sessions=9)
+    leases = [await store.claim(name, "w1") for name in (S1, S2)]
+    admin.delete(RECORD)
+    admin.set(RECORD, "hello")
+    assert [lease is not None for lease in await store.renew(leases)] == [False, True]
+    assert await store.keep([seat(S1), seat(S2)]) == [Kept.KEPT, Kept.NO_TICKET]
+    assert await store.abandon(leases, 1000) == [False, False]
+    assert [one.session_id for one in (await store.sessions(10)).sessions] == [S2]
+    assert store.counts().failures == 0
+    with pytest.raises(StoreUnavailable):
+        await store.claim(S1, "w2")
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)

@@ -15,10 +15,19 @@ local function as_number(text, otherwise)
   return found and found < 2 ^ 53 and found or otherwise
 end
 
+-- What a record answers; nil where its key is no record at all, so that the others of a call have what is theirs.
+local function of_record(command, record, ...)
+  local found = redis.pcall(command, record, ...)
+  if type(found) == 'table' and found.err then
+    return nil
+  end
+  return found
+end
+
 -- Whether the lease is the session's newest. Its owner counts too: a failover to a replica that had not heard of the
 -- last claim gives that epoch once more.
 local function is_newest(record, epoch, owner)
-  local held = redis.call('HMGET', record, 'epoch', 'owner')
+  local held = of_record('HMGET', record, 'epoch', 'owner') or {}
   return held[1] == epoch and held[2] == owner
 end
 

@@ -5,7 +5,7 @@ local now = clock_us()
 local done = {}
 for i = 1, #KEYS - 1 do
   local record, id, epoch, owner = KEYS[i + 1], unpack(ARGV, 3 * i, 3 * i + 2)
-  local lease_end = as_number(redis.call('HGET', record, 'lease_end_us'), 0)
+  local lease_end = as_number(of_record('HGET', record, 'lease_end_us'), 0)
   done[i] = 0
   if now < lease_end and is_newest(record, epoch, owner) then
     redis.call('HSET', record, 'lease_end_us', whole(math.max(lease_end, now + ttl_us)))
