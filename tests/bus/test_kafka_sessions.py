@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.errors import InternalError
 from streamscribe.core.ids import SessionId
+from streamscribe.core.lease import Lease
 from streamscribe.core.records import Progress, Record, SessionAbandoned
 from tests.bus.kafka_site import LEASE_S, ORPHANED_S, TOPICS, A, B, Site, Wayward, away, seat, virtually
 from tests.contracts.bus import chunk, opened
@@ -301,5 +303,41 @@ def test_a_worker_that_hangs_leaves_and_counts_as_ended_for_what_it_was_at() -> 
         ends = {held.session_id: held.lease.ends.count for held in bus.sessions if held.lease is not None}
         assert ends == {A: 0, B: 0}, "cleared once heard"
         assert max(event.processed_ms for event in site.told() if isinstance(event, Progress)) == 4
+
+    virtually(play)
+
+
+@pytest.mark.parametrize("hung", [False, True])
+@pytest.mark.parametrize("in_time", [True, False], ids=["lets-go", "is-too-late"])
+def test_who_leaves_in_time_or_not_counts_as_ended_only_for_what_it_hangs_at(in_time: bool, hung: bool) -> None:
+    async def play(site: Site) -> None:
+        async def release(lease: Lease) -> None:
+            await asyncio.sleep(0.2)
+            await site.memory.release(lease)
+
+        site.store = Wayward(site.memory, release=release)
+        site.publish(*list(session("b", 9))[:3])
+        bus = site.worker()
+        Listener(bus, every=100, stop_at=4)
+        await asyncio.sleep(1)
+        site.publish(*list(session("a", 9))[:5])
+        await asyncio.sleep(1)
+        member, leave = bus._membership, bus._membership.leave
+
+        async def leave_too_late() -> None:
+            bus._lost(sorted(bus.partitions))
+            member._give_up = nothing
+            await leave()
+
+        async def nothing(numbers: Collection[int]) -> dict[int, int]:
+            return {}
+
+        if not in_time:
+            member.leave = leave_too_late  # type: ignore[method-assign]
+        await bus.close(hung=hung)
+        site.workers.remove(bus)
+        await asyncio.sleep(LEASE_S)
+        ends = {one: (await site.memory.claim(one, "the next worker")).ends.count for one in (A, B)}
+        assert ends == {A: int(hung), B: 0}
 
     virtually(play)

@@ -166,7 +166,7 @@ class KafkaWorkerBus:
         self._sessions.closed, self._hung = True, hung
         if self._joined:
             await self._membership.leave()
-        self._lose_partitions(list(self._partitions))
+        self._lost(list(self._partitions))
         await self._sessions.let_end()
         await self._sessions.cancel_tasks()
         await self._sender.close()
@@ -226,22 +226,21 @@ class KafkaWorkerBus:
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """Lets partitions go, and gives where another goes on with them."""
         offsets = self._committable([number for number in numbers if number in self._partitions])
-        lost = self._lose_partitions(numbers)
-        done_with = [session for session in lost if not (self._hung and session.unsettled_records)]
-        await self._sessions.leases.release(done_with)
+        await self._sessions.leases.release(self._lose_partitions(numbers))
         return offsets
 
     def _lost(self, numbers: Collection[int]) -> None:
         """The group gave them away; what is still in force of our leases would only keep others waiting."""
-        self._sessions.spawn(self._sessions.leases.release(self._lose_partitions(numbers)))
+        for session in self._lose_partitions(numbers):
+            self._sessions.spawn(self._sessions.leases.release([session]), session)
 
     def _lose_partitions(self, numbers: Collection[int]) -> list[Owned]:
-        """The sessions that were theirs."""
+        """The sessions that were theirs, but for those at which the worker hangs: their leases end by themselves."""
         lost = [self._partitions.pop(number) for number in numbers if number in self._partitions]
         sessions = [session for partition in lost for session in partition.sessions.values()]
         for session in sessions:
             self._sessions.abandon(session)
-        return sessions
+        return [session for session in sessions if not (self._hung and session.unsettled_records)]
 
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():
