@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from streamscribe.core.errors import StoreUnavailable
 from streamscribe.core.extras import install_extra
 from streamscribe.ports import SessionStore
 from streamscribe.redis_url import told
@@ -77,6 +78,11 @@ def _redis_url(settings: StoreSettings) -> str:
     if find_spec("redis") is None:
         raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
     return settings.redis_url.get_secret_value()
+
+
+def explain(error: StoreUnavailable) -> str:
+    """What is wrong with the store, for who runs it; the error's own text may be for clients."""
+    return str(error.__cause__ or error.message)
 
 
 def place_of(settings: StoreSettings) -> str:

@@ -138,7 +138,7 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
         return
     import asyncio
 
-    from streamscribe.bootstrap.sessions import examine, place_of
+    from streamscribe.bootstrap.sessions import examine, explain, place_of
     from streamscribe.core.errors import StoreUnavailable
     from streamscribe.settings import SettingsError
 
@@ -148,7 +148,7 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding(name, False, str(error))
     except StoreUnavailable as error:
-        yield Finding(name, False, f"{error.message} ({place_of(settings.store)})", 'redis-cli -u "$REDIS_URL" ping')
+        yield Finding(name, False, f"{explain(error)} ({place_of(settings.store)})", 'redis-cli -u "$REDIS_URL" ping')
     else:
         room = f"of {server.max_memory_bytes / 1e6:,.0f} MB" if server.max_memory_bytes else "without a bound"
         well = f"Redis {server.version}, {server.used_bytes / 1e6:,.1f} MB used {room}"

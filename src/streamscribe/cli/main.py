@@ -103,7 +103,9 @@ def _tell(error: BaseException) -> None:
         case NotInstalled():
             fail(error.message, Exit.NOT_INSTALLED)
         case StoreUnavailable():
-            fail(f"{error.message}; see: streamscribe doctor")
+            from streamscribe.bootstrap.sessions import explain
+
+            fail(f"{explain(error)}; see: streamscribe doctor")
         case StreamScribeError():
             fail(error.message)
         case ServerError() | ConnectionLost():

@@ -117,7 +117,7 @@ async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
 
 def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:
     """What the store answers; ends the command where it cannot be used."""
-    from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions, place_of
+    from streamscribe.bootstrap.sessions import PATIENCE_S, explain, open_shared_sessions, place_of
     from streamscribe.core.errors import StoreUnavailable
 
     async def run() -> T:
@@ -131,7 +131,7 @@ def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") 
     try:
         return asyncio.run(run())
     except StoreUnavailable as error:
-        fail(f"{error.message} ({place_of(settings.store)}); see: streamscribe doctor")
+        fail(f"{explain(error)} ({place_of(settings.store)}); see: streamscribe doctor")
 
 
 def _urgency(view: "SessionView") -> tuple[bool, int]:

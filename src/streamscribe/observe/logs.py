@@ -25,7 +25,7 @@ ATTRIBUTES = frozenset(
     }
 )  # fmt: skip
 """Attributes that a line may have. `reason` and `error` hold codes and class names; `url` our own address; `detail`
-what is wrong with settings or files of models, never anything of a client's."""
+what is wrong with settings, files of models, brokers or a store, never anything of a client's."""
 
 MAX_VALUE_CHARS = 200
 MAX_FRAMES = 20

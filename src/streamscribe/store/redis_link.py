@@ -19,6 +19,10 @@ RETRY_AFTER_S = 1.0
 _T = TypeVar("_T")
 
 
+class Trouble(Exception):
+    """What is wrong with Redis, for who runs it, in words that hold no address and no password."""
+
+
 class RedisLink:
     """A client, some Lua scripts of this package, and how many calls have failed.
 
@@ -49,20 +53,20 @@ class RedisLink:
         return await self.ask(lambda: self._scripts[script](keys, arguments))
 
     async def ask(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """What Redis answers; raises StoreUnavailable."""
+        """What Redis answers; raises StoreUnavailable, whose text is for clients, and whose cause is the `Trouble`."""
         try:
             async with asyncio.timeout(self._timeout_s), self._connections:
                 return await ask()
         except (TimeoutError, told.RedisError, OSError) as error:
             self.failures += 1
-            raise StoreUnavailable(_trouble_of(error), retry_after_s=RETRY_AFTER_S) from None
+            raise StoreUnavailable(retry_after_s=RETRY_AFTER_S) from Trouble(_trouble_of(error))
 
     async def check(self) -> None:
-        """Returns when Redis answers. Raises StoreUnavailable that names host and port, for no client's ears."""
+        """Returns when Redis answers. Raises StoreUnavailable that says why not, and where, for no client's ears."""
         try:
             await self.ask(lambda: self.client.ping())
         except StoreUnavailable as error:
-            raise StoreUnavailable(f"{error.message} ({self._place})", retry_after_s=RETRY_AFTER_S) from None
+            raise StoreUnavailable(f"{error.__cause__} ({self._place})", retry_after_s=RETRY_AFTER_S) from None
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -70,7 +74,6 @@ class RedisLink:
 
 
 def _trouble_of(error: Exception) -> str:
-    """What is wrong with Redis, in words that hold no address and no password."""
     match error:
         case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
             return "Redis refuses the user or password of store.redis_url"

@@ -43,7 +43,7 @@ class Health:
             await self._checks[name]()
         except StreamScribeError as error:
             if name not in self._errors:
-                _log.warning("no answer", component=name, code=error.code)
+                _log.warning("no answer", component=name, code=error.code, detail=error.message)
             self._errors[name] = error
         else:
             if self._errors.pop(name, None) is not None:
