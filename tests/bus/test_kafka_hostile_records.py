@@ -14,15 +14,17 @@ from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BadRequest
-from streamscribe.core.ids import SessionId
-from streamscribe.core.records import Record, SessionAbandoned
+from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.records import Emitted, Failed, Record, SessionAbandoned
 from streamscribe.ports import Place
 from streamscribe.wire.bus_records import decode_record, encode_record
 from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, virtually
 from tests.contracts.bus import opened
 from tests.contracts.takeover import Listener, session
 from tests.sim.broker import Message
+from tests.sim.clock import Node
 from tests.sim.cluster import KAFKA
+from tests.sim.kafka_site import _GatewayEnd
 
 BEYOND = KAFKA.result_partitions
 POISON = encode_record(opened("poison"))
@@ -135,9 +137,32 @@ def test_a_session_that_cannot_be_claimed_for_a_defect_is_let_go_and_ends_no_wor
         put(site, record_headers(0, 0, "t"))
         site.publish(*session("a", 9))
         await asyncio.sleep(3)
-        assert (site.finished(), bus.over, site.committed) == ({A}, False, 13)
+        assert (site.finished(), bus.over, list(bus.sessions)) == ({A}, False, [])
+        assert site.failures() == {"poison": "internal"}
+        assert site.committed == site.broker.end(TOPICS.audio, 0)
 
     assert [one["message"] for one in virtually(play).failures] == ["a bus has a defect"]
+
+
+def test_a_gateway_hears_of_a_session_that_cannot_be_claimed_unless_it_knows_of_a_worker_that_has_it() -> None:
+    async def play(site: Site) -> None:
+        async def claim(session_id: SessionId, owner: str) -> Any:
+            raise KeyError("a defect")
+
+        site.store = Wayward(site.memory, claim=claim)
+        gateway, heard = _GatewayEnd(KAFKA, 5, 2**20, 0), list[Emitted]()
+        gateway.begin(site.broker, Node("gateway"))
+        gateway.attach_gateway(heard.append)
+        await gateway.publish(opened("a"))
+        await gateway.publish(opened("b"))
+        gateway._lanes[B].epoch = LeaseEpoch(1)
+        Listener(site.worker())
+        await asyncio.sleep(3)
+        assert [(type(one), one.session_id) for one in heard] == [(Failed, A)]
+        assert gateway.fenced == 1
+        await gateway.close()
+
+    virtually(play)
 
 
 @pytest.mark.parametrize("moves", [False, True])

@@ -25,10 +25,13 @@ from streamscribe.core.errors import (
     StreamScribeError,
     Timeout,
 )
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import Checkpointed, Emitted, Failed, Record, SessionAbandoned, SessionOpened
 from streamscribe.ports import RecordHandler
+
+NO_EPOCH = LeaseEpoch(0)
+"""Of who can get no lease for a defect, and says so: a gateway that knows of an owner does not listen."""
 
 
 class Sessions:
@@ -331,7 +334,7 @@ class Sessions:
         self.fail_one(session, error)
 
     def _unheard(self, session: Owned) -> None:
-        """Nobody can be told of it: it gets no lease, or its gateway reads a partition that there is not."""
+        """Nobody can be told of it: its gateway reads a partition that there is not."""
         self.end(session, SessionAbandoned(session.session_id, session.next_index))
 
     def _orphan(self, session: Owned) -> None:
@@ -362,9 +365,9 @@ class Sessions:
         session = self.tasks.pop(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        self._defect(error, session)
         if session is not None and session.epoch is None:
-            self._unheard(session)
+            session.epoch = NO_EPOCH
+        self._defect(error, session)
 
     def _defect(self, error: BaseException, session: Owned | None) -> None:
         asyncio.get_running_loop().call_exception_handler({"message": "a bus has a defect", "exception": error})
