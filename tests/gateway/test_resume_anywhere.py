@@ -9,6 +9,7 @@ from streamscribe.core.errors import LeaseLost, SessionNotFound, SessionSupersed
 from streamscribe.core.ids import TenantId
 from streamscribe.core.messages import Audio, ErrorSent, Resume, Resumed
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.wire.session_mark import encode_mark
 from tests.gateway.moving_rig import OPTIONS, Site, Store, resume_of
 from tests.gateway.rig import RecordingSink
 from tests.gateway.test_hub import ACME, CHUNK
@@ -43,7 +44,29 @@ async def test_who_claims_what_was_never_sent_is_refused_alone(
     assert first.worker.abandoned() == []
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
+async def test_who_lacks_what_no_other_gateway_can_tell_is_refused_before_the_session_moves(
+    store: Store, first: Site, second: Site
+) -> None:
+    """Version -1, of a session from its start; 0, of one whose mark lies behind its first result."""
+    sink, newcomer = RecordingSink(), RecordingSink()
+    live = await first.begun(sink)
+    with pytest.raises(SessionNotFound):
+        await second.hub.resume_anywhere(ACME, claiming(sink, -1, 0), newcomer)
+    ticket, mark = await store.ticket(live.bus_id), live.mark()
+    assert ticket is not None
+    assert mark is not None
+    marked = replace(ticket, places=(replace(ticket.places[0], mark=encode_mark(mark)),))
+    assert await store.settle_places(marked, ticket.places)
+    with pytest.raises(SessionNotFound):
+        await second.hub.resume_anywhere(ACME, resume_of(sink, last_version=0), newcomer)
+    assert await store.ticket(live.bus_id) == marked
+    assert newcomer.messages == []
+    assert not sink.closed
+    await second.hub.resume_anywhere(ACME, resume_of(sink), newcomer)
+    assert newcomer.of(Resumed)
+
+
+@pytest.mark.parametrize("claim", [(9, 0), (1, 7)])
 async def test_a_session_that_comes_for_claims_that_are_refused_waits_here_for_its_client(
     store: Store, first: Site, second: Site, claim: tuple[int, int]
 ) -> None:

@@ -142,8 +142,9 @@ class Hub:
         is closed.
 
         Raises SessionNotFound, the same for an unknown id, another tenant's, a wrong token, and claims by which it
-        cannot go on, which cost the older connection nothing; StoreUnavailable, BusUnavailable and what `open` raises
-        where one cannot be brought here now.
+        cannot go on; StoreUnavailable, BusUnavailable and what `open` raises where one cannot be brought here now.
+        Refused claims cost an older connection here nothing. One at another gateway is closed by who has the token and
+        claims more than was ever sent: that only the log tells, when the session is here; it then waits for its client.
         """
         try:
             while (live := self._here(tenant, message)) is not None:

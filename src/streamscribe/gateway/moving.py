@@ -182,7 +182,8 @@ class Mover:
     async def take_over(self, tenant: Tenant, message: Resume, limits: SessionLimits, admit: Admit) -> Moved:
         """Brings a session here from another gateway, if `message` proves the right to it.
 
-        Raises SessionNotFound for whatever does not fit, in the same way; StoreUnavailable, BusUnavailable.
+        Raises SessionNotFound for whatever does not fit, in the same way; StoreUnavailable, BusUnavailable. What the
+        ticket tells costs the session nothing; what only the log tells is known when it has moved.
         """
         admit(await self._proved(tenant, message))
         ticket = await self._moved(tenant, message)
@@ -239,7 +240,7 @@ class Mover:
             raise SessionNotFound
         if (ticket.opened.tenant_id, ticket.called) != (tenant.tenant_id, message.session_id):
             raise SessionNotFound
-        if len(ticket.places) > MAX_MOVES:
+        if len(ticket.places) > MAX_MOVES or message.last_version < _forgotten_version(ticket):
             raise SessionNotFound
         return ticket
 
@@ -250,6 +251,12 @@ def _mark_of(ticket: Ticket) -> SessionMark | None:
         return decode_mark(mark) if mark else None
     except BadRequest:
         raise InternalError("the store has the session's mark in a form that is not known here") from None
+
+
+def _forgotten_version(ticket: Ticket) -> int:
+    """Texts of results up to this one no gateway has that reads the session from its mark."""
+    mark = _mark_of(ticket)
+    return 0 if mark is None else mark.downlink.results.last_version
 
 
 def _digest(token: str) -> bytes:
