@@ -84,3 +84,18 @@ def test_what_waits_for_the_store_is_bounded_and_read_on_once_the_store_is_back(
         assert site.finished() == set(names)
 
     virtually(play)
+
+
+def test_a_partition_that_comes_back_is_read_though_it_was_paused_for_what_it_had_before() -> None:
+    async def play(site: Site) -> None:
+        bus = site.worker()
+        Listener(bus)
+        await asyncio.sleep(1)
+        bus._membership.pause(0)  # records come for a while after it was lost, before the loop knows
+        bus._lost([0])
+        bus._assigned([0])
+        site.publish(*session("a", 9))
+        await asyncio.sleep(5)
+        assert site.finished() == {A}
+
+    virtually(play)

@@ -222,6 +222,7 @@ class KafkaWorkerBus:
     def _assigned(self, numbers: Collection[int]) -> None:
         for number in numbers:
             self._partitions[number] = Partition(number)
+            self._membership.resume(number)  # it may have been paused since it was lost, for what it had then
 
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """Lets partitions go, and gives where another goes on with them."""

@@ -253,8 +253,8 @@ class KafkaFinalizer:
     def _assigned(self, numbers: Collection[int]) -> None:
         for number in numbers:
             self._ledgers[number] = Ledger(number)
-            if self._paused or self._leaving:
-                self._membership.pause(number)
+            change = self._membership.pause if self._paused or self._leaving else self._membership.resume
+            change(number)
 
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """What is in work has a moment to end; the rest is begun anew by another."""
