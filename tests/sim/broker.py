@@ -1,7 +1,7 @@
 """A log of records in virtual time: what the Kafka bus' ends speak to in place of librdkafka.
 
-It keeps what a cluster promises: records of one sender and partition are in order, each once, and so are they read.
-Everything takes a random time. Its group of readers is in `group`.
+It keeps what a cluster promises: records of one sender and partition are in order, each once. So are they read, but for
+those that some runs' brokers show late. Everything takes a random time. Its group of readers is in `group`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 from tests.sim.clock import Node
@@ -19,6 +20,9 @@ from tests.sim.network import Delay
 
 MAX_UNSENT_BYTES = 2**18
 """Less than `sender.MAX_UNSENT_BYTES`, so that it is met."""
+
+LATE_S = 0.3
+"""Within which a record shows itself at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class Broker:
         self.away_until = 0.0
         """Nobody is answered before."""
         self.committed: dict[int, int] = {}
+        self.late_share = 0.0
+        """Of records that show themselves only after others behind them, some time later."""
+        self._late = random.Random(partitions)
+        self._shown_at: dict[tuple[str, int, int], float] = {}
+        self._clock = asyncio.get_running_loop().time
         self._logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
         self._readers: dict[tuple[str, int], dict[asyncio.Event, None]] = defaultdict(dict)
 
@@ -77,6 +86,8 @@ class Broker:
             partition = partition_of(key or "", self.partitions)
         log = self._logs[topic, partition]
         where = (topic, partition, len(log))
+        if self.late_share and self._late.random() < self.late_share:
+            self._shown_at[where] = self._clock() + self._late.uniform(0, LATE_S)
         log.append(Message(where, None if key is None else key.encode(), value, headers))
         for event in self._readers[topic, partition]:
             event.set()
@@ -87,8 +98,12 @@ class Broker:
         return len(self._logs[topic, partition])
 
     def read(self, topic: str, partition: int, offset: int, most: int) -> list[Message]:
-        """Records from an offset on."""
-        return self._logs[topic, partition][offset : offset + most]
+        """Those that show themselves, from an offset on."""
+        found = self._logs[topic, partition][offset : offset + most]
+        if not self._shown_at:
+            return found
+        now = self._clock()
+        return [one for one in found if self._shown_at.get(one.where, 0.0) <= now]
 
     def watch(self, topic: str, partition: int, event: asyncio.Event) -> None:
         """Sets the event with each new record."""
@@ -201,6 +216,8 @@ class SimReader:
         self._where = topic, partition
         self._at = broker.end(topic, partition)
         self._take = take
+        self.gaps = Gaps(asyncio.get_running_loop().time)
+        self.gaps.begin(self._where, self._at)
         self._wake = asyncio.Event()
         broker.watch(topic, partition, self._wake)
         self._task = node.spawn(self._run())
@@ -211,13 +228,26 @@ class SimReader:
             self._wake.clear()
             await asyncio.sleep(self._broker.delay())
             await self._broker.answers()
-            while batch := self._broker.read(*self._where, self._at, self._broker.rng.randrange(1, 50)):
-                self._at += len(batch)
-                self._take(batch)
-                await asyncio.sleep(0)
+            while True:
+                batch = self._broker.read(*self._where, self._at, self._broker.rng.randrange(1, 50))
+                if not batch and self._at == self._broker.end(*self._where):
+                    break
+                taken, self._at = in_turn(self.gaps, self._where, batch, self._at)
+                if taken:
+                    self._take(taken)
+                await asyncio.sleep(0 if taken else self._broker.delay())
 
     async def stop(self) -> None:
         await cancel_all([self._task])
+
+
+def in_turn(gaps: Gaps, where: tuple[str, int], batch: list[Message], at: int) -> tuple[list[Message], int]:
+    """What is taken of a batch, and where the partition is read on, as `bus.kafka.reader.Reader` has it."""
+    taken = [message for message in batch if gaps.takes(where, message.offset())]
+    at = batch[-1].offset() + 1 if batch else at
+    at = gaps.behind().get(where, at)
+    gaps.gone_back(where)
+    return taken, at
 
 
 async def cancel_all(tasks: list[asyncio.Task[Any]]) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any
 
+from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.core.errors import BusUnavailable
-from tests.sim.broker import Broker, cancel_all
+from tests.sim.broker import Broker, cancel_all, in_turn
 from tests.sim.clock import Node
 
 SESSION_TIMEOUT_S = 2.0
@@ -97,6 +98,7 @@ class SimMembership:
         self._take, self._assigned, self._give_up, self._lost = take, assigned, give_up, lost
         self._loop = asyncio.get_running_loop()
         self._at: dict[int, int] = {}
+        self.gaps = Gaps(self._loop.time)
         self._begun: set[int] = set()
         self._paused: set[int] = set()
         self._wanted: dict[int, int] = {}
@@ -162,6 +164,8 @@ class SimMembership:
         """The coordinator's: it reads them from where the group committed."""
         if numbers:
             self._at.update({number: self._group.broker.committed.get(number, 0) for number in numbers})
+            for number in numbers:
+                self.gaps.begin((self._group.topic, number), self._at[number])
             self.owned.update(numbers)
             self._node.call(self._begin, numbers)
 
@@ -218,11 +222,15 @@ class SimMembership:
             await broker.answers()
             more = True
             while more:
-                more = False
+                more = late = False
                 for number in sorted(self._begun - self._paused):
-                    batch = broker.read(self._group.topic, number, self._at[number], broker.rng.randrange(1, 30))
-                    if batch and number in self._begun and not self.dead:
-                        more = True
-                        self._at[number] += len(batch)
-                        self._take(list(batch))
-                await asyncio.sleep(0)
+                    where = self._group.topic, number
+                    batch = broker.read(*where, self._at[number], broker.rng.randrange(1, 30))
+                    if number in self._begun and not self.dead:
+                        taken, self._at[number] = in_turn(self.gaps, where, batch, self._at[number])
+                        if taken:
+                            more = True
+                            self._take(taken)
+                        late = late or self._at[number] < broker.end(*where)
+                await asyncio.sleep(broker.delay() if late and not more else 0)
+                more = more or late

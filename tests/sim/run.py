@@ -26,6 +26,8 @@ from tests.sim.script import VARIETIES, Say, script
 LIVENESS_S = 60.0
 DEADLY_SHARE = 0.06
 """Of the runs of a cluster: in these a client says something at which workers end."""
+LATE_SHARE = 0.03
+"""Of the records of every fourth cluster: its broker shows later ones before them."""
 CHECK_EVERY_S = 0.250_137
 
 
@@ -119,6 +121,7 @@ class _Stage:
         gateways = rng.choice((1, 1, 2))
         if run.seed % 2:
             run.cluster = cluster = Cluster(rng, workers, run.is_deadly)
+            cluster.broker.late_share = LATE_SHARE if run.seed % 8 == 7 else 0.0
             run.sites += [KafkaSite(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
         else:
             run.sites += [Site(f"gateway-{number}", rng, workers) for number in range(gateways)]

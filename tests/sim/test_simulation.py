@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streamscribe.bus.kafka.envelope import RecordHeaders
+from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.positions import Positions
 from streamscribe.bus.kafka.sessions import Sessions
@@ -57,6 +58,7 @@ def test_two_runs_of_a_seed_are_the_same_run(seed: int) -> None:
 
 
 LOCAL, KAFKA = range(0, 120, 2), range(1, 480, 2)
+LATE = range(7, 480, 8)
 
 
 def finds(seeds: Iterable[int]) -> None:
@@ -67,6 +69,11 @@ def finds(seeds: Iterable[int]) -> None:
         except AssertionError:
             return
     pytest.fail(f"{seeds} found nothing")
+
+
+def test_it_finds_a_reader_that_passes_over_records_that_show_themselves_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gaps, "takes", lambda self, where, offset: True)
+    finds(LATE)
 
 
 def test_it_finds_a_bus_that_loses_a_record_behind_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:

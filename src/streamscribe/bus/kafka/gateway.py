@@ -100,6 +100,7 @@ class KafkaGatewayBus:
         ours = topics.RESULTS_GROUP, self._topics.results, self._reply_to
         consumer, self._read_to = await asyncio.to_thread(at_end, self._kafka, *ours, self._max_message_bytes)
         self._reader = Reader(consumer, self._take)
+        self._reader.gaps.begin((self._topics.results, self._reply_to), self._read_to)
         self._reader.start()
 
     @property

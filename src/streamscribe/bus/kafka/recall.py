@@ -11,6 +11,7 @@ from math import inf
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from streamscribe.bus.kafka import config, topics
+from streamscribe.bus.kafka.gaps import Gaps, Where
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.reader import LEAVE_WITHIN_S
 from streamscribe.bus.kafka.topics import Topics
@@ -26,8 +27,6 @@ MAX_PASTS = 4096
 _BATCH = 1000
 _POLL_S = 0.05
 _LINGER_S = 2.0
-
-_Partition = tuple[str, int]
 
 
 class Recall:
@@ -115,7 +114,7 @@ class _Reader:
 
     past: Past
     ends_at: float
-    at: dict[_Partition, int] = field(default_factory=dict)
+    at: dict[Where, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -134,8 +133,9 @@ class Reading:
         self._clock = clock
         self._topics = names
         self._readers: dict[bytes, _Reader] = {}
-        self._tracks: dict[_Partition, _Track] = {}
+        self._tracks: dict[Where, _Track] = {}
         self._moved = False
+        self._gaps = Gaps(clock)
 
     @property
     def busy(self) -> bool:
@@ -154,16 +154,24 @@ class Reading:
         """Takes more in, reads on for a moment, and gives those that are complete or late."""
         if asked:
             self._take_in(asked)
-        if self._moved:
-            self._moved = False
-            wanted = {place for reader in self._readers.values() for place in reader.at}
-            self._tracks = {place: _Track(track.offset) for place, track in self._tracks.items() if place in wanted}
-            parts = [TopicPartition(topic, number, track.offset) for (topic, number), track in self._tracks.items()]
-            self._consumer.assign(parts)
+        if self._moved or self._gaps.behind():
+            self._place()
         turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
         for reader in turned:
             self._begin_leg(reader)
         return self._ended()
+
+    def _place(self) -> None:
+        """Puts the consumer where the pasts are read on."""
+        self._moved = False
+        wanted = {place for reader in self._readers.values() for place in reader.at}
+        for place in set(self._tracks) - wanted:
+            self._gaps.end(place)
+        for place in self._gaps.behind():
+            self._gaps.gone_back(place)
+        self._tracks = {place: _Track(track.offset) for place, track in self._tracks.items() if place in wanted}
+        parts = [TopicPartition(topic, number, track.offset) for (topic, number), track in self._tracks.items()]
+        self._consumer.assign(parts)
 
     def _take_in(self, asked: list[Past]) -> None:
         """Records are read from where the workers' group would go on, for each live session has its last one behind
@@ -187,7 +195,7 @@ class Reading:
         if (place := reader.past.place) is not None:
             self._follow(reader, (self._topics.results, place.partition), place.offset)
 
-    def _follow(self, reader: _Reader, place: _Partition, offset: int) -> None:
+    def _follow(self, reader: _Reader, place: Where, offset: int) -> None:
         """Reads a partition for the past too, from an offset on."""
         reader.at[place] = offset
         track = self._tracks.get(place)
@@ -198,6 +206,7 @@ class Reading:
                 if other is not reader and place in other.at:
                     other.at[place] = max(other.at[place], track.offset)
         self._tracks[place] = _Track(offset)
+        self._gaps.begin(place, offset)
         self._moved = True
 
     def _hear(self, message: Message) -> _Reader | None:
@@ -209,7 +218,7 @@ class Reading:
             return None
         place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
         track = self._tracks.get(place)
-        if track is None:
+        if track is None or not self._gaps.takes(place, offset):
             return None
         of_results = place[0] == self._topics.results
         if track.sought and of_results and offset > track.offset:
@@ -228,7 +237,7 @@ class Reading:
         del reader.at[place]  # what else came of this partition belongs to no leg, or to a later one
         return reader
 
-    def _lose(self, place: _Partition, begin: int) -> None:
+    def _lose(self, place: Where, begin: int) -> None:
         """The log begins later than it should: what was told before is gone."""
         for reader in self._readers.values():
             if reader.at.get(place, begin) < begin:

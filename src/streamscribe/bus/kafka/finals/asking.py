@@ -96,10 +96,11 @@ class Finalizers:
         self._sender = Sender(config.producer(self._kafka, MAX_REQUEST_BYTES, patient=False))
         self._sender.on_room = self._roomy.set
         self._dead_letters = DeadLetters(self._sender, self._topics.dead_letter)
-        consumer, _ = await asyncio.to_thread(
+        consumer, end = await asyncio.to_thread(
             at_end, self._kafka, topics.FINAL_RESULTS_GROUP, self._topics.finals, self._reply_to, MAX_REQUEST_BYTES
         )
         self._reader = Reader(consumer, self._take)
+        self._reader.gaps.begin((self._topics.finals, self._reply_to), end)
         self._reader.start()
 
     async def disconnect(self) -> None:
