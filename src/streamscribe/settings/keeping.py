@@ -91,8 +91,8 @@ class KafkaSettings(Section):
         -1,
         -1,
         9999,
-        "Partition of `asr-results` that a gateway reads, and no other; -1: the first that none has. One that another "
-        "has ends the start.",
+        "Partition of `asr-results` that a gateway reads, and no other; -1: one that none has. One that another has "
+        "ends the start.",
     )
     instance_id: str = Field(
         default="",
