@@ -11,6 +11,7 @@ import redis
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.settings import KafkaSettings, SettingsError, StoreSettings
+from streamscribe.store.numbers import NumbersTaken
 from streamscribe.store.redis_sessions import RedisSessions
 from tests.contracts.redis_server import redis_server
 
@@ -33,14 +34,38 @@ async def store(redis_url: str) -> AsyncIterator[RedisSessions]:
     await opened.close()
 
 
-def of(store: RedisSessions, gateway: str) -> GatewayNumber:
-    return GatewayNumber(store, gateway, SEAT_S / 10)
+def of(store: RedisSessions, gateway: str, begin: int = 0) -> GatewayNumber:
+    return GatewayNumber(store, gateway, SEAT_S / 10, lambda count: min(begin, count - 1))
 
 
 async def test_each_of_many_that_ask_at_once_gets_a_number_of_its_own(store: RedisSessions) -> None:
     many = KafkaSettings(result_partitions=20)
     taken = await asyncio.gather(*(of(store, f"g{n}").take(many) for n in range(20)))
     assert sorted(taken) == list(range(20))
+
+
+async def test_the_search_begins_anywhere_and_comes_round(store: RedisSessions) -> None:
+    assert [await of(store, f"g{n}", begin=2).take(FIRST) for n in range(3)] == [2, 0, 1]
+
+
+async def test_who_is_told_that_all_are_taken_hears_of_the_one_that_ends_first(store: RedisSessions) -> None:
+    """Wherever it began."""
+    for n in (1, 2, 0):
+        await of(store, f"g{n}", begin=n).take(FIRST)
+    late = [await of(store, "late")._search(range(3), middle) for middle in range(3)]
+    assert all(isinstance(found, NumbersTaken) and found.holder == "g1" for found in late)
+    assert len(set(late)) == 1
+
+
+async def test_a_gateway_that_starts_at_a_store_that_has_lost_all_takes_none_that_another_still_has_but_by_chance(
+    redis_url: str, store: RedisSessions
+) -> None:
+    many, taken = KafkaSettings(result_partitions=10_000), set()
+    for n in range(3):
+        taken.add(await GatewayNumber(store, f"g{n}", SEAT_S / 10).take(many))
+        with redis.Redis.from_url(redis_url) as server:
+            server.flushall()
+    assert len(taken) > 1
 
 
 async def test_a_number_that_a_gateway_has_is_an_error_that_names_both(store: RedisSessions) -> None:

@@ -1,7 +1,10 @@
 """The number of a gateway: the partition of results that it reads, and no other gateway of its cluster."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from random import randrange
 from typing import TYPE_CHECKING
 
 from streamscribe.core.errors import StoreUnavailable
@@ -23,22 +26,34 @@ class GatewayNumber:
     While the store is away nobody takes one, so who has one goes on.
     """
 
-    def __init__(self, store: "RedisSessions", gateway: str, keep_every_s: float) -> None:
-        """`gateway` is its name, which no other has. A number that was not kept for `store.seat_ttl_s` is free."""
+    def __init__(
+        self,
+        store: "RedisSessions",
+        gateway: str,
+        keep_every_s: float,
+        begin: Callable[[int], int] = randrange,
+    ) -> None:
+        """`gateway` is its name, which no other has. A number that was not kept for `store.seat_ttl_s` is free.
+
+        Of so many numbers the search begins at that of `begin`: at a store that has lost all, those that gateways have
+        look free until these keep them again, and who took the first would end one of them each time.
+        """
         self._store = store
         self._gateway = gateway
         self._keep_every_s = keep_every_s
+        self._begin = begin
         self._number = -1
 
     async def take(self, kafka: KafkaSettings) -> int:
-        """The number of the settings, or the first that is free. One of a gateway that died is waited for.
+        """The number of the settings, or one that is free. One of a gateway that died is waited for.
 
         Raises SettingsError where gateways that live have all that would do; StoreUnavailable.
         """
         wished = kafka.gateway_number
         numbers = range(kafka.result_partitions) if wished < 0 else range(wished, wished + 1)
+        middle = numbers.start + self._begin(len(numbers))
         before: NumbersTaken | None = None
-        while isinstance(found := await self._store.take_number(self._gateway, numbers), NumbersTaken):
+        while isinstance(found := await self._search(numbers, middle), NumbersTaken):
             if before is None:
                 before = found
                 _log.info("waiting for the number of a gateway", component=found.holder)
@@ -47,6 +62,17 @@ class GatewayNumber:
             await asyncio.sleep(ASK_EVERY_S)
         self._number = found
         return found
+
+    async def _search(self, numbers: range, middle: int) -> int | NumbersTaken:
+        """Takes the first that is free from `middle` on, and round."""
+        found = await self._store.take_number(self._gateway, range(middle, numbers.stop))
+        if middle == numbers.start or not isinstance(found, NumbersTaken):
+            return found
+        others = await self._store.take_number(self._gateway, range(numbers.start, middle))
+        if not isinstance(others, NumbersTaken):
+            return others
+        first = min(found, others, key=lambda taken: taken.first_ends_us)
+        return replace(first, last_ends_us=max(found.last_ends_us, others.last_ends_us))
 
     async def lost(self) -> str:
         """Keeps the number; returns when another gateway has it, with its name."""
