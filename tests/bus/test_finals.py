@@ -286,7 +286,7 @@ async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_
 class Slow(MemoryAttempts):
     """Counts in a moment, and answers in another."""
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int:
+    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
         await asyncio.sleep(0.01)
         before = await super().begin(session_id, segment_id)
         await asyncio.sleep(0.01)
@@ -313,3 +313,48 @@ async def test_whoever_is_given_up_has_tried_nothing_whenever_that_is(endings: i
     await asyncio.wait([task])
     assert task.cancelled()
     assert attempts.counts[S, 1] == endings
+
+
+class Away(MemoryAttempts):
+    """Counts nothing at the begins that `away` names, counted from 1."""
+
+    def __init__(self, *away: int) -> None:
+        super().__init__()
+        self.away = away
+        self.begins = 0
+
+    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
+        self.begins += 1
+        return None if self.begins in self.away else await super().begin(session_id, segment_id)
+
+
+@pytest.mark.parametrize(("endings", "away"), [(0, 1), (1, 1), (ENDINGS_TOGETHER, 1), (ENDINGS_TOGETHER, 2)])
+async def test_what_was_not_counted_is_not_taken_back(endings: int, away: int) -> None:
+    attempts = Away(away)
+    attempts.counts[S, 1] = endings
+
+    async def try_it() -> None:
+        async with Trying(attempts).one(S, 1):
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(try_it())
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert (attempts.begins, attempts.counts[S, 1]) == (away, endings)
+
+
+async def test_who_is_given_up_while_it_is_not_counted_takes_nothing_back() -> None:
+    class SlowAway(MemoryAttempts):
+        async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
+            await asyncio.sleep(0.01)
+            return None
+
+    attempts = SlowAway()
+    task = asyncio.ensure_future(Trying(attempts).one(S, 1).__aenter__())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert not attempts.counts

@@ -27,7 +27,7 @@ class MemoryAttempts:
     def __init__(self) -> None:
         self.counts: Counter[tuple[SessionId, int]] = Counter()
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int:
+    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
         self.counts[session_id, segment_id] += 1
         return self.counts[session_id, segment_id] - 1
 

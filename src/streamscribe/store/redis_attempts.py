@@ -17,7 +17,7 @@ AWAY_S = 1.0
 class RedisAttempts:
     """Counters by session and segment, without a word of what was said.
 
-    A call takes `timeout_s` at most. While Redis is away nothing is counted: each attempt looks like the first one.
+    A call takes `timeout_s` at most. While Redis is away nothing is counted.
     """
 
     def __init__(
@@ -28,14 +28,14 @@ class RedisAttempts:
         self._clock = clock
         self._away_until = 0.0
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int:
-        """Counts an attempt, and gives how many were before it that nobody ended or took back."""
+    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
+        """Counts an attempt, and gives how many were before it that nobody ended or took back; None: not counted."""
         key = _key(session_id, segment_id)
         counted = await self._ask(self._calls().incr(key).expire(key, KEEP_S))
-        return int(counted[0]) - 1 if counted else 0
+        return int(counted[0]) - 1 if counted else None
 
     async def take_back(self, session_id: SessionId, segment_id: int) -> None:
-        """An attempt that was not one after all."""
+        """An attempt that was counted was not one after all."""
         key = _key(session_id, segment_id)
         await self._ask(self._calls().decr(key).expire(key, KEEP_S))
 
