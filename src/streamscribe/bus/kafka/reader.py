@@ -13,7 +13,8 @@ from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
-"""What is handed over at once, but for `_AT_ONCE` records more."""
+"""Where a batch ends. Its last call may bring a record too many, or up to `_AT_ONCE` records, of those that are fetched
+already, where they are larger than those before them."""
 
 _AT_ONCE = 32
 """Taken by one call: each waits for the interpreter's lock, with a busy loop up to 5 ms, and so would each record."""
@@ -97,7 +98,8 @@ class Reader:
             self._go_back()
             if len(batch) >= MAX_BATCH_RECORDS or size >= MAX_BATCH_BYTES:
                 break
-            came = self._consumer.consume(_AT_ONCE, 0)
+            fit = (MAX_BATCH_BYTES - size) * len(batch) // max(1, size)
+            came = self._consumer.consume(min(max(1, fit), _AT_ONCE), 0)
         return batch
 
     def _in_turn(self, message: Message) -> bool:

@@ -1,0 +1,71 @@
+"""How much a consumer's thread hands over to the loop at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from streamscribe.bus.kafka.reader import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Reader
+from tests.sim.broker import Message
+
+
+class Record(Message):
+    def __len__(self) -> int:
+        return len(self.value_bytes)
+
+
+class Fetched:
+    """A consumer that has fetched all of these."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self._records = [Record(("topic", 0, at), None, bytes(size), []) for at, size in enumerate(sizes)][::-1]
+        self.calls = 0
+
+    def consume(self, most: int, timeout_s: float) -> list[Any]:
+        self.calls += bool(self._records)
+        return [self._records.pop() for _ in range(min(most, len(self._records)))]
+
+    def close(self) -> None:
+        """Nothing is left of it."""
+
+
+async def batches(fetched: Any, records: int) -> list[list[int]]:
+    """The sizes of the records of each batch."""
+    found: list[list[int]] = []
+    done = asyncio.Event()
+
+    def take(batch: list[Any]) -> None:
+        found.append([len(message) for message in batch])
+        if sum(map(len, found)) == records:
+            done.set()
+
+    reader = Reader(fetched, take)
+    reader.start()
+    async with asyncio.timeout(10):
+        await done.wait()
+    await reader.stop()
+    return found
+
+
+@pytest.mark.parametrize(
+    "size", [MAX_BATCH_BYTES // 20, MAX_BATCH_BYTES // 4, MAX_BATCH_BYTES - 1, 4 * MAX_BATCH_BYTES]
+)
+async def test_large_records_come_in_batches_that_are_larger_than_the_bound_by_less_than_one(size: int) -> None:
+    for batch in await batches(Fetched([size] * 64), 64):
+        assert sum(batch[:-1]) < MAX_BATCH_BYTES
+
+
+async def test_records_larger_than_those_before_them_exceed_the_bound_once() -> None:
+    first, *rest = await batches(Fetched([1, *[2 * MAX_BATCH_BYTES] * 40]), 41)
+    assert len(first) <= 33
+    assert all(len(batch) == 1 for batch in rest)
+
+
+async def test_small_records_come_in_few_calls() -> None:
+    fetched = Fetched([3300] * 1000)
+    assert max(map(len, await batches(fetched, 1000))) <= MAX_BATCH_RECORDS + 32
+    assert fetched.calls < 100
+
+
+async def test_empty_records_are_taken_too() -> None:
+    assert sum(map(len, await batches(Fetched([0] * 100), 100))) == 100
