@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from streamscribe import __version__
-from streamscribe.gateway.listener import Address, bound
-from streamscribe.settings import SettingsError
+from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.settings import GatewaySettings, LimitSettings, SettingsError
 from tests.gateway.raw import hang_up
 from tests.gateway.rig import Gateway, running, told
 
@@ -131,3 +132,27 @@ async def test_the_listener_leaves_within_two_seconds_when_a_client_stays() -> N
     assert time.monotonic() - left < 5
     await hang_up(writer)
     await stays.close()
+
+
+async def test_a_port_that_is_taken_but_not_listened_on_yet_is_nobody_elses() -> None:
+    with bound(Address("127.0.0.1", 0, "gateway.port")) as (taken,):
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(SettingsError, match="--health-port"),
+            bound(Address("127.0.0.1", port, "worker.health_port")),
+        ):
+            raise AssertionError("the port was free")
+
+
+async def test_nobody_listens_first_on_a_port_that_is_taken_and_who_had_it_too_is_told() -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        with bound(Address("127.0.0.1", other.getsockname()[1], "gateway.port")) as (ours,):
+            with pytest.raises(OSError, match="in use"):
+                other.listen()
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.listen()
+            with pytest.raises(SettingsError, match="cannot listen"):
+                async with Listener([Binding(Starlette(), ours)], GatewaySettings(), LimitSettings()):
+                    raise AssertionError("it is ready")

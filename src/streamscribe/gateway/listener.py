@@ -47,7 +47,8 @@ class Binding:
 def bound(*addresses: Address) -> Iterator[list[socket.socket]]:
     """Takes the ports, all or none, and closes them in the end; nobody can connect before a `Listener` serves them.
 
-    So a server that cannot have its port says so before it loads models. Raises SettingsError that names the field.
+    So a server that cannot have its port says so before it loads models, and nobody takes it meanwhile. Raises
+    SettingsError that names the field.
     """
     with ExitStack() as stack:
         yield [stack.enter_context(closing(_bind(address))) for address in addresses]
@@ -90,6 +91,8 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         self.ports = [binding.socket.getsockname()[1] for binding in self._bindings]
+        for binding in self._bindings:
+            _listen(binding.socket)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for binding in self._bindings:
             server = _Server(self._config(binding.app))
@@ -146,15 +149,26 @@ class Listener:
 def _bind(address: Address) -> socket.socket:
     taken = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are closing hold no port
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         taken.bind((address.host, address.port))
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # else others may bind it until somebody listens
     except OSError as error:
         taken.close()
         reason = error.strerror or str(error)
-        flag = address.field.removeprefix("gateway.").replace("_", "-")
+        flag = address.field.rpartition(".")[2].replace("_", "-")
         hint = f"; --{flag} {address.port + 1} takes another" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
             f"{address.field}: cannot listen on {address.host} port {address.port}: {reason}{hint}"
         ) from None
     return taken
+
+
+def _listen(taken: socket.socket) -> None:
+    """Before the event loop does: uvloop says nothing where another program listens there by now."""
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        taken.listen(BACKLOG)
+    except OSError as error:
+        host, port = taken.getsockname()[:2]
+        raise SettingsError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
