@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from streamscribe.bus.kafka import config, gateway, sender, worker
 from streamscribe.bus.kafka.config import NoSuchPartition
-from streamscribe.bus.kafka.dead_letter import DeadLetters
+from streamscribe.bus.kafka.dead_letter import TELL_EVERY_S, DeadLetters
 from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, encode_settled, headers_of, record_headers
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.past import Past
@@ -22,7 +22,7 @@ from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, virtually
 from tests.contracts.bus import opened
 from tests.contracts.takeover import Listener, session
 from tests.sim.broker import Message
-from tests.sim.clock import Node
+from tests.sim.clock import Node, run_virtually
 from tests.sim.cluster import KAFKA
 from tests.sim.kafka_site import _GatewayEnd
 
@@ -252,3 +252,21 @@ async def test_a_gateway_goes_on_behind_what_it_cannot_take(monkeypatch: pytest.
 def test_headers_are_a_list_whatever_a_message_has() -> None:
     none: Any = Message(("t", 0, 0), None, b"", None)  # type: ignore[arg-type]
     assert headers_of(none) == []
+
+
+def test_a_flood_of_records_that_meet_defects_is_told_in_few_lines_that_say_how_many() -> None:
+    async def play() -> None:
+        nowhere: Any = Nowhere()
+        letters, flood = DeadLetters(nowhere, "dead"), [Message(("t", 0, at), None, b"", []) for at in range(100)]
+        for _ in range(25):
+            letters.take_each(flood, lambda message: 1 / 0)  # type: ignore[arg-type,return-value]
+            await asyncio.sleep(TELL_EVERY_S / 10)
+        assert letters.count == 2500
+
+    _, loop = run_virtually(play)
+    assert [told["message"] for told in loop.failures] == [
+        "a record met a defect",
+        "1000 records met defects, and this is the last one's",
+        "1000 records met defects, and this is the last one's",
+    ]
+    assert all(isinstance(told["exception"], ZeroDivisionError) for told in loop.failures)

@@ -12,6 +12,9 @@ from streamscribe.bus.kafka.envelope import read_key
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BadRequest, InternalError, StreamScribeError
 
+TELL_EVERY_S = 10.0
+"""A flood of records that meet defects is told in so few lines, each with how many they were."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
@@ -31,6 +34,8 @@ class DeadLetters:
         self._sender = sender
         self._topic = topic
         self.count = 0
+        self._defects = 0
+        self._tell_at = 0.0
 
     def take_each(self, batch: Iterable[Message], take: Callable[[Message], None]) -> None:
         """Gives `take` each record. What it cannot take is buried, and costs nothing that comes behind it."""
@@ -43,11 +48,11 @@ class DeadLetters:
     def bury(self, message: Message, error: Exception) -> None:
         """Writes a reference to the record; a defect that it met is told to who runs the process.
 
-        Where that cannot be done it is only counted: it holds up no other.
+        In a flood of them at most every `TELL_EVERY_S`, with how many they were; the rest with the next. What
+        cannot be written is only counted: it holds up no other.
         """
         if not isinstance(error, StreamScribeError):
-            told = {"message": "a record met a defect", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+            self._tell(error)
             error = InternalError()
         try:
             session_id: str = read_key(message.key())
@@ -55,6 +60,16 @@ class DeadLetters:
             session_id = ""
         where = (message.topic() or "", message.partition() or 0, message.offset() or 0)
         self.write(DeadLetter(*where, session_id, error.message))
+
+    def _tell(self, defect: Exception) -> None:
+        loop = asyncio.get_running_loop()
+        self._defects += 1
+        if loop.time() < self._tell_at:
+            return
+        many = f"{self._defects} records met defects, and this is the last one's"
+        told = {"message": "a record met a defect" if self._defects == 1 else many, "exception": defect}
+        self._tell_at, self._defects = loop.time() + TELL_EVERY_S, 0
+        loop.call_exception_handler(told)
 
     def write(self, letter: DeadLetter) -> None:
         """Writes a reference, or only counts it."""
