@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from streamscribe.bus.kafka.envelope import (
     SETTLED_HEADERS,
+    Headers,
     RecordHeaders,
     Settled,
     decode_settled,
@@ -83,7 +84,7 @@ def test_any_bytes_are_news_or_a_bad_request(data: bytes) -> None:
 
 
 @given(strangers)
-def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | bytes | None]]) -> None:
+def test_any_headers_are_read_or_a_bad_request(headers: Headers) -> None:
     for read in (lambda found: read_record_headers(found, 4), read_event_headers, read_moved):
         try:
             read(headers)
@@ -91,8 +92,8 @@ def test_any_headers_are_read_or_a_bad_request(headers: list[tuple[str, str | by
             continue
 
 
-@pytest.mark.parametrize("headers", [None, [], [("v", b"2")], [("v", b"1"), ("reply-to", b"-1"), ("audio-at", b"0")]])
-def test_headers_of_no_record_are_a_bad_request(headers: list[tuple[str, str | bytes | None]] | None) -> None:
+@pytest.mark.parametrize("headers", [[], [("v", b"2")], [("v", b"1"), ("reply-to", b"-1"), ("audio-at", b"0")]])
+def test_headers_of_no_record_are_a_bad_request(headers: Headers) -> None:
     with pytest.raises(BadRequest):
         read_record_headers(headers, 4)
 

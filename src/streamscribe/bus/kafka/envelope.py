@@ -4,7 +4,7 @@ The key is the session's id. Headers are short ASCII texts. They are checked as 
 wrote, or a stranger, raises BadRequest and nothing else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ _ask = methodcaller("headers")
 where confluent-kafka has failed at one, and the next look at it ends the process."""
 
 Headers = list[tuple[str, str | bytes | None]]
-_Read = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]] | None
 
 _MAX_NUMBER_DIGITS = 18
 _NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
@@ -106,7 +105,7 @@ def moved_headers(epoch: LeaseEpoch, generation: int, trace_id: str) -> Headers:
     ]
 
 
-def read_moved(headers: _Read) -> int | None:
+def read_moved(headers: Headers) -> int | None:
     """The generation of `moved_headers`, None for others. Raises BadRequest."""
     found = _read(headers)
     return _number(found, "generation") if found.get("kind") == b"moved" else None
@@ -120,12 +119,11 @@ def final_headers(trace_id: str) -> Headers:
 SETTLED_HEADERS: Headers = [("v", VERSION), ("kind", b"settled")]
 
 
-def read_record_headers(headers: _Read, result_partitions: int) -> RecordHeaders:
+def read_record_headers(headers: Headers, result_partitions: int) -> RecordHeaders:
     """The headers of a record that can be answered. Raises BadRequest for any others."""
-    listed = headers.items() if isinstance(headers, Mapping) else list(headers or ())
-    found = _read(dict(listed))
+    found = _read(headers)
     generation = _number(found, "generation") if "generation" in found else 0
-    left = tuple(_number({"left": text}, "left", result_partitions) for name, text in listed if name == "left")
+    left = tuple(_number({"left": text}, "left", result_partitions) for name, text in headers if name == "left")
     if len(left) > result_partitions:
         raise BadRequest(f"the partitions that were left must be at most {result_partitions}", field="left")
     next_sequence = _number(found, "next-sequence") if "next-sequence" in found else None
@@ -133,7 +131,7 @@ def read_record_headers(headers: _Read, result_partitions: int) -> RecordHeaders
     return RecordHeaders(reply_to, _number(found, "audio-at"), generation, left, next_sequence)
 
 
-def read_event_headers(headers: _Read) -> LeaseEpoch | None:
+def read_event_headers(headers: Headers) -> LeaseEpoch | None:
     """The epoch of an event, or None for the headers of `Settled`. Raises BadRequest for any others."""
     found = _read(headers)
     match found.get("kind"):
@@ -165,8 +163,8 @@ def decode_settled(data: bytes) -> list[Settled]:
         raise BadRequest("the value has fields that are not of its kind", field="value") from None
 
 
-def _read(headers: _Read) -> Mapping[str, str | bytes | None]:
-    found = dict(headers or ())
+def _read(headers: Headers) -> Mapping[str, str | bytes | None]:
+    found = dict(headers)
     if found.get("v") != VERSION:
         raise BadRequest(f"the version of an envelope must be {VERSION.decode()}", field="version")
     return found

@@ -1,10 +1,7 @@
 """A worker's mark in a partition: once it reads its own, it has read all that anybody could read there before."""
 
-from collections.abc import Iterable, Mapping
-
 from streamscribe.bus.kafka.envelope import VERSION, Headers
 
-_Read = Mapping[str, str | bytes | None] | Iterable[tuple[str, str | bytes | None]] | None
 _KIND = b"mark"
 
 
@@ -13,9 +10,9 @@ def mark_headers(owner: str) -> Headers:
     return [("v", VERSION), ("kind", _KIND), ("by", owner.encode())]
 
 
-def read_mark(headers: _Read) -> str | None:
+def read_mark(headers: Headers) -> str | None:
     """Whose mark it is; None for the headers of anything else."""
-    found = dict(headers or ())
+    found = dict(headers)
     by = found.get("by")
     if found.get("kind") != _KIND or not isinstance(by, bytes):
         return None
