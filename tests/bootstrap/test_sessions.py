@@ -34,11 +34,14 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
 @pytest.mark.parametrize(
     ("address", "trouble"),
     [
-        ("redis://:hunter2@host?no_such_option=1", "an option that Redis' client does not know"),
+        ("redis://:hunter2@host?no_such_option=1", "an option that is not taken"),
         ("redis://:hunter2@host?decode_responses=true", "decode_responses must be off"),
         ("redis://:hunter2@ho..st", "its host is no name"),
         ("redis://host:hunter2", "not an address"),
-        ("redis://host?max_connections=hunter2", "not an address"),
+        ("redis://host?db=hunter2", "not an address"),
+        ("redis://host?max_connections=7", "an option that is not taken"),
+        ("rediss://host?ssl_cert_reqs=hunter2", "a value that is none"),
+        ("rediss://host?ssl_keyfile=/hunter2", "its certificates, key"),
     ],
 )
 @pytest.mark.parametrize("opened", [open_sessions, open_attempts])

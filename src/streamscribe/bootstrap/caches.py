@@ -27,7 +27,7 @@ from streamscribe.core.cachekey import CacheKeys
 from streamscribe.core.extras import install_extra
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import BlobStore
-from streamscribe.redis_url import told
+from streamscribe.redis_url import UnusableAddress
 from streamscribe.settings import CacheSettings, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -292,8 +292,8 @@ def _redis(url: str, seal: Seal, on_failure: Callable[[], None] = _nobody_hears)
 
     try:
         return {"redis": RedisBlobs(url, seal, on_failure=on_failure)}
-    except ValueError as error:
-        raise SettingsError(f"setting cache.redis_url: {told(error)}") from None
+    except UnusableAddress as error:
+        raise SettingsError(f"setting cache.redis_url: {error}") from None
 
 
 def check_context(settings: Settings) -> None:

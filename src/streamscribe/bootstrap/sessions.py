@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.core.extras import install_extra
 from streamscribe.ports import SessionStore
-from streamscribe.redis_url import told
+from streamscribe.redis_url import UnusableAddress
 from streamscribe.settings import Settings, SettingsError, StoreSettings
 from streamscribe.store.memory_sessions import MemorySessions
 
@@ -45,8 +45,8 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
             timeout_s=timeout_s or settings.timeout_s,
             max_connections=settings.max_connections,
         )
-    except ValueError as error:
-        raise SettingsError(f"setting store.redis_url: {told(error)}") from None
+    except UnusableAddress as error:
+        raise SettingsError(f"setting store.redis_url: {error}") from None
 
 
 def open_attempts(settings: StoreSettings) -> "RedisAttempts":
@@ -56,8 +56,8 @@ def open_attempts(settings: StoreSettings) -> "RedisAttempts":
 
     try:
         return RedisAttempts(url, timeout_s=settings.timeout_s, max_connections=settings.max_connections)
-    except ValueError as error:
-        raise SettingsError(f"setting store.redis_url: {told(error)}") from None
+    except UnusableAddress as error:
+        raise SettingsError(f"setting store.redis_url: {error}") from None
 
 
 def need_cluster(settings: Settings) -> None:

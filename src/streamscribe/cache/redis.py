@@ -14,7 +14,7 @@ from streamscribe.cache.blobs import SEAL_HEADER_BYTES, Seal, Sealed
 from streamscribe.core.cachekey import CacheKey, Owner
 from streamscribe.core.errors import CacheUnavailable
 from streamscribe.ports import Blob, Usage, Verified
-from streamscribe.redis_url import check_client
+from streamscribe.redis_url import client_of
 
 PREFIX = "streamscribe:cache:"
 MAX_BLOB_BYTES = 16 * 2**20
@@ -195,8 +195,8 @@ def _is_of_others(error: Exception) -> bool:
 
 def _client(url: str, timeout_s: float) -> Any:
     """One that has not connected yet; raises ValueError for an address by which none could."""
-    client = redis.Redis.from_url(
-        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+    retry = Retry(NoBackoff(), 0)
+    return client_of(
+        url,
+        lambda url: redis.Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=retry),
     )
-    check_client(client)
-    return client

@@ -11,7 +11,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.redis_url import check_client
+from streamscribe.redis_url import client_of
 
 PREFIX = "streamscribe:"
 RETRY_AFTER_S = 1.0
@@ -32,16 +32,8 @@ class RedisLink:
     """
 
     def __init__(self, url: str, scripts: Sequence[str] = (), *, timeout_s: float, max_connections: int) -> None:
-        pool = redis.asyncio.ConnectionPool.from_url(
-            url,
-            max_connections=max_connections,
-            socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
-            socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,)),
-        )
-        self.client: Any = redis.asyncio.Redis.from_pool(pool)
-        check_client(self.client)
-        named = pool.connection_kwargs
+        self.client: Any = client_of(url, lambda url: _client(url, timeout_s, max_connections))
+        named = self.client.connection_pool.connection_kwargs
         self._place = named.get("path") or f"{named.get('host', 'localhost')}:{named.get('port', 6379)}"
         self.failures = 0
         self._scripts = {name: self.client.register_script(_text(name)) for name in scripts}
@@ -71,6 +63,17 @@ class RedisLink:
     async def close(self) -> None:
         """Closes the connections."""
         await self.client.aclose()
+
+
+def _client(url: str, timeout_s: float, max_connections: int) -> Any:
+    pool = redis.asyncio.ConnectionPool.from_url(
+        url,
+        max_connections=max_connections,
+        socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
+        socket_connect_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,)),
+    )
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 def _trouble_of(error: Exception) -> str:
