@@ -14,6 +14,7 @@ from typing import Any
 
 from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.bus.kafka.partitioner import partition_of
+from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BusUnavailable, StreamScribeError
 from tests.sim.clock import Node
 from tests.sim.network import Delay
@@ -117,6 +118,7 @@ class SimSender:
         self.on_room: Callable[[], None] = lambda: None
         self.unsent_bytes = 0
         self.delivered_to: dict[tuple[str, int], int] = {}
+        self._loop = asyncio.get_running_loop()
         self._broker = broker
         self._queue: deque[tuple[tuple[str, int, str | None, bytes, Any], Callable[..., None]]] = deque()
         self._reports: deque[tuple[Callable[..., None], int, float, tuple[str, int], int]] = deque()
@@ -147,6 +149,10 @@ class SimSender:
         self.unsent_bytes += len(value)
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
         self._wake.set()
+
+    async def put(self, topic: str, value: bytes, headers: Any, *, key: str | None = None, partition: int = -1) -> None:
+        sender: Any = self
+        await Sender.put(sender, topic, value, headers, key=key, partition=partition)
 
     async def _send(self) -> None:
         loop = asyncio.get_running_loop()

@@ -218,17 +218,10 @@ class KafkaGatewayBus:
 
     async def _announce(self, lane: Lane, ticket: Ticket) -> None:
         """Publishes the session's beginning again: workers learn from its headers who its gateway is."""
-        done: Waiter = asyncio.get_running_loop().create_future()
         left = sorted({place.partition for place in ticket.places[:-1]})
         headers = record_headers(self._reply_to, 0, lane.trace_id, lane.generation, left)
-
-        def delivered(error: StreamScribeError | None) -> None:
-            if not done.done():
-                done.set_result(None) if error is None else done.set_exception(error)
-
         record = encode_record(ticket.opened)
-        self._started(self._sender).send(self._topics.audio, record, headers, delivered, key=ticket.session_id)
-        await done
+        await self._started(self._sender).put(self._topics.audio, record, headers, key=ticket.session_id)
 
     async def _read_past(self, ticket: Ticket, past: SessionPast) -> LeaseEpoch | None:
         wanted = Past(

@@ -96,6 +96,19 @@ class Sender:
         self.unsent_bytes += size
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
 
+    async def put(
+        self, topic: str, value: bytes, headers: Headers, *, key: str | None = None, partition: int = -1
+    ) -> None:
+        """Sends one record, and returns when it is on all replicas. Raises what `done` would be told."""
+        delivered: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: StreamScribeError | None) -> None:
+            if not delivered.done():
+                delivered.set_result(None) if error is None else delivered.set_exception(error)
+
+        self.send(topic, value, headers, done, key=key, partition=partition)
+        await delivered
+
     async def check(self, topic: str) -> None:
         """Returns when a broker answers for the topic; raises BusUnavailable."""
         try:

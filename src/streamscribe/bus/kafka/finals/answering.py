@@ -220,12 +220,6 @@ class KafkaFinalizer:
 
     async def _tell(self, asked: FinalRequest, found: Answer) -> None:
         """Returns when the answer is in the log."""
-        in_log = asyncio.get_running_loop().create_future()
-
-        def done(error: StreamScribeError | None) -> None:
-            if not in_log.done():
-                in_log.set_result(None) if error is None else in_log.set_exception(error)
-
         session_id, asked_by, number = asked.session_id, asked.asked_by, asked.number
         if isinstance(found, StreamScribeError):
             answer = FinalAnswer(session_id, asked_by, number, error=found)
@@ -233,9 +227,8 @@ class KafkaFinalizer:
             answer = FinalAnswer(session_id, asked_by, number, heard=found)
         headers = final_headers(asked.trace_id)
         topic, partition = self._topics.finals, asked.reply_to
-        self._sender.send(topic, encode_answer(answer), headers, done, key=session_id, partition=partition)
         with suppress(config.NoSuchPartition):  # then nobody reads there
-            await in_log
+            await self._sender.put(topic, encode_answer(answer), headers, key=session_id, partition=partition)
         self.answered += 1
 
     def _steer(self) -> None:
