@@ -12,15 +12,17 @@ from pydantic import SecretStr
 
 from streamscribe.bootstrap.cluster import board as ends
 from streamscribe.bootstrap.cluster.board import BoardReader, BoardWriter, open_board
-from streamscribe.bootstrap.cluster.door import WorkersDoor
+from streamscribe.bootstrap.cluster.door import BUS, STORE, ClusterDoor, WorkersDoor
+from streamscribe.bootstrap.cluster.health import Health
 from streamscribe.bootstrap.desk import LevelsDesk, WorkersDesk
 from streamscribe.cache.levels import BlobLevel, Levels
 from streamscribe.cache.memory import MemoryBlobs
 from streamscribe.core.cluster_load import GatewayVoices, WorkerLoad
-from streamscribe.core.errors import CacheUnavailable, ModelUnavailable, Overloaded
+from streamscribe.core.errors import BusUnavailable, CacheUnavailable, ModelUnavailable, Overloaded, StoreUnavailable
 from streamscribe.core.ids import SessionId
 from streamscribe.core.load import ModelLoad
 from streamscribe.core.options import SessionOptions
+from streamscribe.observe.load import LoadControl
 from streamscribe.settings import LimitSettings, StoreSettings
 from streamscribe.wire import worker_board as wire
 from tests.cache.kit import ACME, KEYS
@@ -86,6 +88,78 @@ def test_without_a_worker_nobody_is_let_in_and_where_nothing_can_be_known_everyb
     assert refused.retry_after_s
     at.door.heard(None)
     assert at.admit("0x") is None
+
+
+def test_a_gateway_that_knows_of_no_worker_that_serves_lacks_them() -> None:
+    assert Door().door.nobody_serves
+    assert Door(a=load(0, outage=True)).door.nobody_serves
+    assert not Door(a=load(0, outage=True), b=load(1, model=BUSY)).door.nobody_serves
+    blind = Door()
+    blind.door.heard(None)
+    assert not blind.door.nobody_serves
+
+
+class Outage:
+    """A cluster's door whose bus and store answer, or not; its clock goes as the test says."""
+
+    def __init__(self, *, admit_when_away: bool) -> None:
+        self.now = 100.0
+        self.away: set[str] = set()
+        self.reasons: list[str] = []
+        self.health = Health({name: partial(self._check, name) for name in (BUS, STORE)}, lambda: self.now)
+        limits, shed = LimitSettings(), self.reasons.append
+        workers = WorkersDoor(limits, 0, lambda one: 0, shed, lambda: self.now)
+        workers.heard({"a": load(0)})
+        load_here = LoadControl(limits, shed)
+        self.door = ClusterDoor(load_here, workers, self.health, shed, without_store=admit_when_away)
+
+    async def _check(self, name: str) -> None:
+        if name in self.away:
+            raise {BUS: BusUnavailable, STORE: StoreUnavailable}[name](retry_after_s=1.0)
+
+    async def after(self, seconds: float) -> None:
+        self.now += seconds
+        await self.health.look()
+
+    def refused(self, *, resumes: bool = False) -> str | None:
+        """Why; who is let in goes again."""
+        error = self.door.admit(LIVE, SessionId("0x"), resumes=resumes)
+        if error is None:
+            self.door.release(LIVE, SessionId("0x"))
+        return error and error.code
+
+
+@pytest.mark.parametrize("admit_when_away", [True, False])
+async def test_newcomers_are_let_in_for_the_first_seconds_without_the_store_by_setting_and_then_refused(
+    admit_when_away: bool,
+) -> None:
+    at = Outage(admit_when_away=admit_when_away)
+    await at.after(0)
+    assert at.refused() is None
+    at.away = {STORE}
+    await at.after(1)
+    assert at.refused() == (None if admit_when_away else "store_unavailable")
+    await at.after(4)
+    assert at.refused() == (None if admit_when_away else "store_unavailable")
+    await at.after(1)
+    assert at.refused() == "store_unavailable"
+    assert set(at.reasons) == {"outage"}
+    at.away = set()
+    await at.after(1)
+    assert at.refused() is None
+    at.away = {STORE}
+    await at.after(1)
+    assert at.refused() == (None if admit_when_away else "store_unavailable")
+
+
+async def test_who_resumes_was_found_in_the_store_just_now_and_needs_the_bus_alone() -> None:
+    at = Outage(admit_when_away=False)
+    at.away = {STORE}
+    await at.after(60)
+    assert at.refused(resumes=True) is None
+    at.away = {BUS}
+    await at.after(1)
+    assert at.refused(resumes=True) == at.refused() == "bus_unavailable"
 
 
 @pytest.fixture(scope="module")

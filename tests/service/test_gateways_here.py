@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from streamscribe.bootstrap.cluster.gateway import ClusterGateway
-from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
+from streamscribe.core.errors import BusUnavailable, LeaseLost, ModelUnavailable, SessionNotFound, StreamScribeError
 from streamscribe.core.ids import TenantId
 from streamscribe.gateway import unclaimed
 from streamscribe.gateway.drain import drain
@@ -133,6 +133,50 @@ async def test_a_session_that_no_worker_can_take_while_redis_is_away_is_told_so(
             await owned.speak(bytes(6400))
             assert not owned.closed.is_set()
         assert await ends_well(owned)
+
+
+async def test_a_gateway_without_a_worker_runs_lets_nobody_in_and_is_not_ready_until_there_is_one(
+    running: Cluster, elsewhere: ClusterGateway
+) -> None:
+    assert elsewhere.waiting_for() == []
+    other_base = running.redis_url.rpartition("/")[0] + "/1"  # where no worker tells anything
+    async with gateway_here(running, store__redis_url=other_base) as lonely:
+        await lonely.wait_ready()
+        assert lonely.waiting_for() == ["workers"]
+        with pytest.raises(ModelUnavailable):
+            Client().open(lonely)
+        with redis.Redis.from_url(other_base) as server, redis.Redis.from_url(running.redis_url) as told:
+            while lonely.waiting_for():  # a worker tells the same there
+                for key in ("streamscribe:workers", "streamscribe:worker-texts"):
+                    server.restore(key, 5000, told.dump(key), replace=True)
+                await asyncio.sleep(0.1)
+
+
+async def refused(gateway: ClusterGateway) -> str:
+    """Why newcomers are not let in any more; those that are go again."""
+    while True:
+        silent = Client()
+        try:
+            silent.open(gateway)
+        except StreamScribeError as error:
+            return error.code
+        silent.live.abandon()  # type: ignore[union-attr]
+        await asyncio.sleep(0.2)
+
+
+async def test_who_is_let_in_as_redis_goes_away_is_heard_when_it_is_back_and_who_comes_later_is_refused(
+    running: Cluster,
+) -> None:
+    async with gateway_here(running, store__seat_ttl_s="3") as first:
+        with frozen_redis(running.redis_url):
+            client = await spoken(first)
+            await client.say(noise_speech(31, bursts=1))
+            await client.acked()
+            assert await refused(first) == "store_unavailable"
+            await asyncio.sleep(6)  # as long as many outages last
+        assert client.errors() == []
+        assert await client.ends_well()
+        assert len(client.finals()) == 1
 
 
 async def marked(gateway: ClusterGateway, client: Client) -> None:

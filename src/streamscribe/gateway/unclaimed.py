@@ -7,8 +7,9 @@ from streamscribe.core.ids import SessionId
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import MovingBus, SessionStore
 
-PATIENCE_S = 10.0
-"""So long a session waits for a store that is away. After about as much audio nothing more is read of it anyway."""
+PATIENCE_S = 60.0
+"""So long a session waits for a store that is away: what was acknowledged is in the log, and is recognised when it is
+back. As long as other things are waited for, `limits.finalize_timeout_s` and `kafka.delivery_timeout_s`."""
 RETRY_AFTER_S = 5.0
 
 

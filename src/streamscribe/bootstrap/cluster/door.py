@@ -14,7 +14,10 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.observe.load import OUTAGE, LoadControl
 from streamscribe.settings import LimitSettings
 
-BUS, STORE = "bus", "store"
+BUS, STORE, WORKERS = "bus", "store", "workers"
+ADMITTED_AWAY_S = 5.0
+"""So long, at most, newcomers are let in while the store does not answer: no worker can have them until it does. A
+moment's outage is over by then; of a longer one they are told at once."""
 NO_WORKER_RETRY_S = 5.0
 CHOICES = 8
 """Ids among which a new session's is chosen: of many gateways with the same view not all choose the same worker."""
@@ -48,6 +51,11 @@ class WorkersDoor:
     def count(self) -> int:
         """How many tell their load."""
         return len(self._doors)
+
+    @property
+    def nobody_serves(self) -> bool:
+        """Whether it is known that no worker takes sessions."""
+        return self.known and all((load := self._books.load(one)) is None or load.outage for one in self._doors)
 
     def heard(self, loads: Mapping[str, WorkerLoad] | None) -> None:
         """All that workers tell now; None where that cannot be known."""
@@ -128,27 +136,33 @@ class ClusterDoor:
         *,
         without_store: bool,
     ) -> None:
-        """`without_store`: sessions are let in, by this gateway's own quotas, while the store does not answer."""
+        """`without_store`: while the store does not answer sessions are let in by this gateway's own quotas, for
+        `ADMITTED_AWAY_S`."""
         self._load = load
         self._workers = workers
         self._health = health
         self._shed = shed
-        self._needed = (BUS,) if without_store else (BUS, STORE)
+        self._without_store_s = ADMITTED_AWAY_S if without_store else 0.0
 
     def admit(
         self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
     ) -> StreamScribeError | None:
         """Counts a session, or says why not."""
-        for name in self._needed:
-            if (error := self._health.error(name)) is not None:
-                self._shed(OUTAGE)
-                return type(error)(retry_after_s=error.retry_after_s)
+        if (error := self._outage(resumes=resumes)) is not None:
+            self._shed(OUTAGE)
+            return type(error)(retry_after_s=error.retry_after_s)
         if refusal := self._load.admit(options, session_id, yields=yields, resumes=resumes):
             return refusal
         if refusal := self._workers.admit(options, session_id, yields=yields, resumes=resumes):
             self._load.release(options, session_id)
             return refusal
         return None
+
+    def _outage(self, *, resumes: bool) -> StreamScribeError | None:
+        error = self._health.error(BUS)
+        if error is not None or resumes:  # who resumes was found in the store just now
+            return error
+        return self._health.error(STORE) if self._health.away_s(STORE) >= self._without_store_s else None
 
     def release(self, options: SessionOptions, session_id: SessionId) -> None:
         """The session is over."""

@@ -11,7 +11,7 @@ from secrets import token_hex
 
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.bootstrap.cluster.board import BoardReader, open_board
-from streamscribe.bootstrap.cluster.door import BUS, STORE, ClusterDoor, WorkersDoor
+from streamscribe.bootstrap.cluster.door import BUS, STORE, WORKERS, ClusterDoor, WorkersDoor
 from streamscribe.bootstrap.cluster.health import Health
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
@@ -48,6 +48,7 @@ class ClusterGateway:
     decoders: DecoderPool
     exposition: Metrics
     health: Health
+    workers: WorkersDoor
     desk: WorkersDesk
     reloads: NoModels
 
@@ -57,11 +58,11 @@ class ClusterGateway:
         return {}
 
     def waiting_for(self) -> list[str]:
-        """What does not answer of the bus and the store."""
-        return self.health.lacking()
+        """What does not answer of the bus and the store, and `workers` where none takes sessions."""
+        return [*self.health.lacking(), *([WORKERS] if self.workers.nobody_serves else [])]
 
     async def wait_ready(self) -> None:
-        """At once: bus and store have answered before it was given."""
+        """At once: bus and store have answered before it was given, and workers may come later."""
 
 
 @asynccontextmanager
@@ -132,7 +133,7 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         ends = (fail_with_bus(), fail_without_number())
         running = [tasks.create_task(work) for work in (*works, *ends)]
         try:
-            yield ClusterGateway(hub, decoders, metrics, health, WorkersDesk(reader.ask_all), NoModels())
+            yield ClusterGateway(hub, decoders, metrics, health, workers, WorkersDesk(reader.ask_all), NoModels())
         finally:
             await hub.close()
             await seats.close()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import NoReturn
 
 from streamscribe.bootstrap.tenants import open_tenants
@@ -20,9 +21,13 @@ _log = get_logger(__name__)
 class Health:
     """Asks each of some things again and again; what does not answer is in `lacking`, and in the log once."""
 
-    def __init__(self, checks: dict[str, Callable[[], Awaitable[object]]]) -> None:
+    def __init__(
+        self, checks: dict[str, Callable[[], Awaitable[object]]], clock: Callable[[], float] = monotonic
+    ) -> None:
         self._checks = checks
+        self._clock = clock
         self._errors: dict[str, StreamScribeError] = {}
+        self._since: dict[str, float] = {}
 
     def lacking(self) -> list[str]:
         """The names of what does not answer."""
@@ -32,11 +37,19 @@ class Health:
         """Why it does not answer; None where it does."""
         return self._errors.get(name)
 
+    def away_s(self, name: str) -> float:
+        """For how long it has not answered; 0 where it does."""
+        return self._clock() - self._since[name] if name in self._errors else 0.0
+
     async def watch(self) -> NoReturn:
         """Until cancelled."""
         while True:
-            await asyncio.gather(*map(self._check, self._checks))
+            await self.look()
             await asyncio.sleep(CHECK_EVERY_S)
+
+    async def look(self) -> None:
+        """Asks each once."""
+        await asyncio.gather(*map(self._check, self._checks))
 
     async def _check(self, name: str) -> None:
         try:
@@ -44,6 +57,7 @@ class Health:
         except StreamScribeError as error:
             if name not in self._errors:
                 _log.warning("no answer", component=name, code=error.code, detail=error.message)
+                self._since[name] = self._clock()
             self._errors[name] = error
         else:
             if self._errors.pop(name, None) is not None:
