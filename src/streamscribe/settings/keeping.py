@@ -62,7 +62,9 @@ class StoreSettings(Section):
         "`maxmemory-policy noeviction`; needs the extra `redis`. None: each process for itself.",
     )
     admit_when_away: bool = Field(
-        default=True, description="Whether gateways let sessions in, by their own quotas, while Redis does not answer."
+        default=True,
+        description="Whether gateways let sessions in, by their own quotas, for the first 5 s in which Redis does not "
+        "answer. They are recognised when it is back.",
     )
     timeout_s: float = bounded(0.2, 0.01, 10, "A call that Redis does not answer for so long has failed.")
     max_connections: int = bounded(8, 1, 1000, "Connections of one process to Redis; more calls wait for one.")
