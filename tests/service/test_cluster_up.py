@@ -161,6 +161,11 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
         os.kill(up.roles("gateway")[0]["pid"], signal.SIGKILL)
         assert (await asyncio.to_thread(up.heard))["event"] == "role_ended"
         assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
+        os.kill(up.roles("worker")[0]["pid"], signal.SIGSTOP)
+        async with httpx.AsyncClient(timeout=None) as http:  # somebody is there who says what is lacking
+            while (answer := await http.get(f"{url}/readyz")).status_code == 200:
+                await asyncio.sleep(0.1)
+        assert answer.json()["waiting_for"] == ["workers"]
         up.process.kill()
         up.process.wait()
         while any(alive(role["pid"]) for role in up.ready["roles"][1:]):

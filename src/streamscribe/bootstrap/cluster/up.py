@@ -5,7 +5,6 @@ import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -15,6 +14,7 @@ import httpx
 from pydantic import SecretStr
 
 from streamscribe.bootstrap.cluster import services
+from streamscribe.bootstrap.cluster.door import WORKERS
 from streamscribe.bootstrap.cluster.front import Front
 from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
 from streamscribe.bootstrap.cluster.services import Service
@@ -117,7 +117,7 @@ class _Cluster:
         self._looking: asyncio.Task[None] | None = None
 
     def ports(self) -> list[int]:
-        """Those of gateways that are ready."""
+        """Those of gateways that are ready; while no worker is there, of those that can say so."""
         return [_port(role.url) for role in self._fit]
 
     def funasr_ports(self) -> list[int]:
@@ -214,8 +214,9 @@ class _Cluster:
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S) as http:
             while True:
                 known = [role.address for role in self._gateways if role.address is not None]
-                fit = await asyncio.gather(*(_is_ready(http, role) for role in known))
-                self._fit = [role for role, ready in zip(known, fit, strict=True) if ready]
+                lacks = dict(zip(known, await asyncio.gather(*(_lacking(http, role) for role in known)), strict=True))
+                ready = [role for role, lacking in lacks.items() if lacking == []]
+                self._fit = ready or [role for role, lacking in lacks.items() if lacking == [WORKERS]]
                 if not self._known and len(self._fit) == self._plan.gateways:
                     knowing = [await _known_workers(http, role) for role in self._fit]
                     self._known = min(knowing) >= self._plan.workers
@@ -290,11 +291,13 @@ async def _ended(roles: "dict[Role, asyncio.Task[int]]", timeout_s: float) -> li
     return late
 
 
-async def _is_ready(http: httpx.AsyncClient, role: RoleAddress) -> bool:
+async def _lacking(http: httpx.AsyncClient, role: RoleAddress) -> list[str] | None:
+    """What it waits for; None where it does not answer."""
     try:
-        return (await http.get(f"{role.url}/readyz")).status_code == HTTPStatus.OK
+        told: list[str] | None = (await http.get(f"{role.url}/readyz")).json().get("waiting_for")
     except httpx.HTTPError:
-        return False
+        return None
+    return told
 
 
 async def _known_workers(http: httpx.AsyncClient, role: RoleAddress) -> float:
