@@ -1,6 +1,7 @@
 """Places and children of the decoder pool, whatever is cancelled or fails meanwhile: none is lost, none is left."""
 
 import asyncio
+import errno
 import itertools
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from streamscribe.audio import decode as module
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.audio.decode_protocol import HEADER, Job, Tag
-from streamscribe.core.errors import Overloaded
+from streamscribe.core.errors import InternalError, Overloaded
 from tests.audio.files import make
 from tests.audio.processes import running
 
@@ -82,18 +83,38 @@ async def test_a_take_that_is_cancelled_ends_with_that_and_keeps_neither_place_n
     assert 3 <= wait < MANY
 
 
-async def test_where_no_process_can_be_started_files_are_refused_and_places_stay(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE], ids=os.strerror)
+async def test_where_there_is_no_room_for_a_process_files_are_refused_and_places_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    path = make(tmp_path, "wav", 1.0)
+    pool = DecoderPool(LIMITS, max_children=1)
+    await pool.start()
+    monkeypatch.setattr(subprocess, "Popen", no_room)
+    assert [len(block) async for block in pool.decode(path)] == [32_000]  # by the child that waited
+    for _ in range(2):
+        with pytest.raises(Overloaded, match=r"^no decoder can be started now$") as refused:
+            await anext(pool.decode(path))
+        assert refused.value.retry_after_s
+    await pool.close()
+
+
+@pytest.mark.parametrize("command", ["/nowhere", "/"], ids=["not there", "may not be run"])
+async def test_where_no_process_can_ever_be_started_it_is_a_defect_and_places_stay(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
     path = make(tmp_path, "wav", 1.0)
     pool = DecoderPool(LIMITS, max_children=1)
     await pool.start()
-    monkeypatch.setattr(module, "_COMMAND", ("/nowhere",))
+    monkeypatch.setattr(module, "_COMMAND", (command,))
     assert [len(block) async for block in pool.decode(path)] == [32_000]  # by the child that waited
     for _ in range(2):
-        with pytest.raises(Overloaded, match="no decoder can be started") as refused:
+        with pytest.raises(InternalError, match=f"^{InternalError.default_message}$") as refused:
             await anext(pool.decode(path))
-        assert refused.value.retry_after_s
+        assert isinstance(refused.value.__cause__, OSError)
     await pool.close()
 
 

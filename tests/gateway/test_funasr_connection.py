@@ -7,8 +7,10 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection, connect
 
+from streamscribe.audio import decode
 from streamscribe.audio.decode import DecodeLimits, DecoderPool
 from streamscribe.bus.memory import MemoryBus
 from streamscribe.core.ids import TenantId
@@ -111,6 +113,19 @@ async def test_a_file_that_cannot_be_decoded_ends_its_connection_with_the_error_
         messages = await utterance(socket, "offline", b"not a flac file at all", wav_format="flac")
         assert messages[-1]["error"]["code"] in ("bad_audio", "unsupported_format")
         assert (await closing(socket))[0] in (4400, 4415)
+
+
+async def test_a_decoder_that_cannot_be_started_is_a_defect_told_without_its_reason_and_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as gateway, on_funasr_port(gateway) as socket:
+        monkeypatch.setattr(decode, "_COMMAND", ("/nowhere",))
+        with capture_logs() as lines:
+            messages = await utterance(socket, "offline", *[CHUNK] * 40, wav_format="flac")
+        assert messages[-1]["error"]["code"] == "internal"
+        assert "nowhere" not in json.dumps(messages)
+        (line,) = [one for one in lines if one["event"] == "a file could not be decoded"]
+        assert isinstance(line["exc_info"].__cause__, FileNotFoundError)
 
 
 async def test_a_file_over_the_upload_bound_is_refused_while_it_comes() -> None:

@@ -11,7 +11,7 @@ import structlog
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser
 
-from streamscribe.core.errors import BadRequest
+from streamscribe.core.errors import BadRequest, InternalError
 from streamscribe.observe.logs import configure, get_logger
 from streamscribe.settings import ObserveSettings
 
@@ -74,11 +74,15 @@ def test_a_failure_tells_its_class_and_place_but_not_its_text(stream: io.StringI
     except ValueError:
         log.exception("broke")
     log.error("broke", exc_info=BadRequest("mode is not valid"))
+    caused = InternalError()
+    caused.__cause__ = FileNotFoundError(SECRET)
+    log.error("broke", exc_info=caused)
     assert SECRET not in stream.getvalue()
-    first, second = (line["failure"] for line in lines(stream))
+    first, second, third = (line["failure"] for line in lines(stream))
     assert (first["error"], first["message"]) == ("ValueError", "")
     assert "test_logs.py" in first["at"][-1]
     assert (second["error"], second["message"]) == ("BadRequest", "mode is not valid")
+    assert [one["cause"] for one in (first, second, third)] == ["", "", "FileNotFoundError"]
 
 
 def test_libraries_keep_their_template_and_lose_what_it_was_formatted_with(stream: io.StringIO) -> None:

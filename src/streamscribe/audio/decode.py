@@ -5,6 +5,7 @@ their imports done; each serves one file.
 """
 
 import asyncio
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -28,6 +29,8 @@ from streamscribe.core.errors import (
 __all__ = ["DecodeLimits", "DecoderPool", "Decoding", "decode"]
 
 _NO_PROCESS_RETRY_S = 5.0
+_NO_ROOM = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""Of processes, memory or open files: what passes when others end."""
 _COMMAND = (sys.executable, "-P", "-m", "streamscribe.audio.decode_child")
 _INHERITED = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _ERRORS: dict[str, type[StreamScribeError]] = {
@@ -38,7 +41,8 @@ _ERRORS: dict[str, type[StreamScribeError]] = {
 class DecoderPool:
     """At most `max_children` decodes at once and one idle child.
 
-    Raises Overloaded after `wait_s` without a place, and where no process can be started.
+    Raises Overloaded after `wait_s` without a place, and where the system has no room for a process; InternalError
+    where none can be started for any other reason.
     """
 
     def __init__(self, limits: DecodeLimits, *, max_children: int = 16, wait_s: float = 10, spare: bool = True) -> None:
@@ -81,7 +85,7 @@ class DecoderPool:
             child = spare if spare is not None and spare.alive else await _spawn()
             self._running.add(child)
             child.give(job.to_line())
-            with suppress(Overloaded):  # this file has its child
+            with suppress(Overloaded, InternalError):  # this file has its child; the next one tells
                 await self.start()
         except BaseException:
             self._places.release()
@@ -195,9 +199,12 @@ def decode(path: Path, limits: DecodeLimits, *, channels: int | None = 1) -> Dec
 
 
 async def _spawn() -> Child:
-    """A child without the server's secrets. Raises Overloaded where the system gives no process or no memory."""
+    """A child without the server's secrets. Raises Overloaded where the system has no room for one; else InternalError,
+    for waiting would not help."""
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     try:
         return await Child.start(_COMMAND, environment | {"OPENBLAS_NUM_THREADS": "1"})
     except OSError as error:
-        raise Overloaded(f"no decoder can be started: {error.strerror}", retry_after_s=_NO_PROCESS_RETRY_S) from error
+        if error.errno in _NO_ROOM:
+            raise Overloaded("no decoder can be started now", retry_after_s=_NO_PROCESS_RETRY_S) from error
+        raise InternalError from error

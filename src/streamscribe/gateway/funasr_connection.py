@@ -8,11 +8,14 @@ from typing import Any
 from starlette.types import Message
 
 from streamscribe.audio.decode import Decoding
-from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.messages import Audio, ClientMessage, Closed, End, Invalid, ServerMessage
 from streamscribe.gateway.connection import Connection
 from streamscribe.gateway.spool import Spool
+from streamscribe.observe.logs import get_logger
 from streamscribe.wire.dialects.funasr import FunasrDialect
+
+_log = get_logger(__name__)
 
 Decode = Callable[[Path], Decoding]
 
@@ -76,6 +79,8 @@ class FunasrConnection(Connection):
             if live is not None:
                 await live.receive(End())
         except StreamScribeError as error:
+            if isinstance(error, InternalError):
+                _log.error("a file could not be decoded", exc_info=error)
             if live is not None:
                 await live.receive(Invalid(error))
         finally:

@@ -86,7 +86,7 @@ def _without_arguments(record: logging.LogRecord) -> bool:
 
 
 def _explain_failure(logger: Any, method: str, event: EventDict) -> EventDict:
-    """An exception becomes its class and the places it came through; its text only if it is one of ours."""
+    """An exception becomes its class, its cause's and the places it came through; its text only if it is ours."""
     info = event.pop("exc_info", None)
     error = info[1] if isinstance(info, tuple) else info
     if info is True:
@@ -98,6 +98,7 @@ def _explain_failure(logger: Any, method: str, event: EventDict) -> EventDict:
         event["failure"] = {
             "error": type(error).__name__,
             "message": error.message if isinstance(error, StreamScribeError) else "",
+            "cause": type(error.__cause__).__name__ if error.__cause__ is not None else "",
             "at": [f"{frame.filename.rpartition('site-packages/')[2]}:{frame.lineno} {frame.name}" for frame in frames],
         }
     return event

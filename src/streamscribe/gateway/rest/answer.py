@@ -7,14 +7,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Send
 
 from streamscribe.audio.decode import Decoding
-from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.results import Result
 from streamscribe.core.script import join
 from streamscribe.gateway.recognition import Finals
 from streamscribe.gateway.rest.endpoint import json_response
+from streamscribe.observe.logs import get_logger
 from streamscribe.text.subtitles import srt, vtt
 from streamscribe.wire import rest
 from streamscribe.wire.rest_request import ResponseFormat, TranscriptionRequest
+
+_log = get_logger(__name__)
 
 KEEP_ALIVE_S = 15.0
 """A stream that has nothing to say for so long says a comment, or proxies would cut it."""
@@ -76,6 +79,8 @@ class EventStream:
                 text = join(text, final.text)
             await self._put(rest.event(rest.TextDone(text, rest.usage(decoding.decoded_s))) + rest.DONE)
         except StreamScribeError as error:
+            if isinstance(error, InternalError):
+                _log.error("request failed", exc_info=error)
             await self._put(rest.event(rest.failure(error)))
         await self._send({"type": "http.response.body", "body": b""})
 
