@@ -25,8 +25,8 @@ app = typer.Typer(
 UrlOption = Annotated[str | None, typer.Option("--url", help="Ask a running server instead, as http://localhost:8000.")]
 ApiKeyOption = Annotated[str | None, typer.Option("--key", envvar="STREAMSCRIBE_KEY", help="API key, with --url.")]
 
-PATIENCE_S = 60.0
-"""For an answer: a purge of Redis walks all its keys."""
+PATIENCE_S = 150.0
+"""For an answer: a purge of Redis walks all its keys, and a gateway asks all of a cluster twice, for a minute each."""
 
 NO_SERVER = "what answers at {} is no StreamScribe server"
 TELLS_NO_FIGURES = "a server of several tenants tells no figures, for they are of all; see its /metrics"
