@@ -77,5 +77,5 @@ async def test_without_redis_no_attempt_is_counted_and_nobody_waits_again_and_ag
 
 
 def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(ValueError, match="(?i)redis"):
+    with pytest.raises(ValueError, match=r"(?i)redis"):
         RedisAttempts("http://nowhere", timeout_s=1, max_connections=1)
