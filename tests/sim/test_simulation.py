@@ -66,7 +66,7 @@ def finds(seeds: Iterable[int]) -> None:
     for seed in seeds:
         try:
             simulate(seed)
-        except AssertionError:
+        except (AssertionError, TimeoutError):  # a law is broken, or a client waits for ever
             return
     pytest.fail(f"{seeds} found nothing")
 
@@ -143,7 +143,7 @@ def test_it_finds_a_worker_that_hears_a_gateway_whose_session_has_moved(monkeypa
         receive(self, partition, record, replace(headers, generation=newest), offset)
 
     monkeypatch.setattr(Sessions, "_receive", hears_all)
-    finds(range(261, 900, 2))
+    finds(range(2081, 2400, 2))
 
 
 @pytest.mark.timeout(240)
