@@ -50,10 +50,27 @@ async def test_who_waits_for_a_past_that_cannot_be_read_hears_our_text(monkeypat
     assert told.value.message == "the session's past cannot be read"
 
 
+async def test_who_waits_hears_it_too_where_the_consumer_fails_as_his_past_is_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failing:
+        def committed(self, parts: list[Any], timeout: float) -> list[Any]:
+            raise KafkaException(TIMED_OUT)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(config, "made", lambda *_: Failing())
+    with pytest.raises(BusUnavailable, match="cannot be read"):
+        await asyncio.wait_for(Recall(KAFKA, 2**20).read(past()), 20)
+
+
 async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
     closes, may_close = threading.Event(), threading.Event()
 
     class Stuck:
+        def committed(self, parts: list[Any], timeout: float) -> list[Any]:
+            return parts
+
         def assign(self, parts: Any) -> None: ...
 
         def consume(self, most: int, timeout_s: float) -> list[Any]:

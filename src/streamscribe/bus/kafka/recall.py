@@ -78,11 +78,13 @@ class Recall:
 
         error = BusUnavailable("the session's past was not read in time", retry_after_s=1.0)
         reading: Reading | None = None
+        taken: list[Past] = []
         idle_since = time.monotonic()
         try:
             consumer: Consumer = config.made(Consumer, self._properties)
             reading = Reading(consumer, self._topics)
             while (asked := self._next(reading, idle_since)) is not None:
+                taken = asked
                 if asked or reading.busy:
                     idle_since = time.monotonic()
                 for past in reading.step(asked):
@@ -92,8 +94,8 @@ class Recall:
             error.__cause__ = trouble
         finally:
             with self._lock:
-                asked, self._asked, self._thread = self._asked, [], None
-            for past in [*asked, *(reading.pasts() if reading is not None else ())]:
+                left, self._asked, self._thread = self._asked, [], None
+            for past in [*taken, *left, *(reading.pasts() if reading is not None else ())]:
                 tell(past, error)
             if reading is not None:
                 reading.close()
