@@ -1,13 +1,10 @@
 """A gateway of a cluster: sessions here, models elsewhere."""
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from secrets import token_hex
 
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.bootstrap.cluster.board import BoardReader, open_board
@@ -76,9 +73,10 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     need_cluster(settings)
     need_kafka()
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+    from streamscribe.bus.kafka.names import new_name
     from streamscribe.bus.kafka.partitioner import partition_of
 
-    name = name or gateway_name()
+    name = name or new_name()
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         store = open_shared_sessions(settings.store)
@@ -139,8 +137,3 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
             await seats.close()
             for task in running:
                 task.cancel()
-
-
-def gateway_name() -> str:
-    """Of this start of this process, and no other: containers may all be process 1 of a host of one name."""
-    return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"[-64:].lstrip("-")

@@ -1,4 +1,4 @@
-"""What a process is called, in leases and in what it asks for."""
+"""What a process is called: in leases, seats and tickets, and in what it asks for."""
 
 import os
 import secrets
@@ -6,5 +6,5 @@ import socket
 
 
 def new_name() -> str:
-    """Of this process, and no other: also of none before it that had its number."""
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"
+    """Of this start of this process, and no other: containers may all be process 1 of a host of one name."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(8)}"[-64:].lstrip("-")
