@@ -220,6 +220,7 @@ class _WatchedBus(MemoryBus):
 
     def __init__(self, max_backlog_s: float, changed: asyncio.Event) -> None:
         super().__init__(max_backlog_s)
+        self.max_backlog_s = max_backlog_s
         self._changed = changed
 
     def settle(self, session_id: SessionId, size_bytes: int) -> None:
@@ -231,7 +232,7 @@ class Rig:
     """Speaks for the gateway: numbers the records, collects the events."""
 
     def __init__(
-        self, bus: MemoryBus, worker: Worker, models: Models, observer: Recorder, changed: asyncio.Event
+        self, bus: _WatchedBus, worker: Worker, models: Models, observer: Recorder, changed: asyncio.Event
     ) -> None:
         self.bus = bus
         self.worker = worker
@@ -239,6 +240,7 @@ class Rig:
         self.observer = observer
         self.events: dict[str, list[WorkerEvent]] = defaultdict(list)
         self._next: dict[str, int] = defaultdict(int)
+        self._backlog_bytes: dict[str, int] = {}
         self._changed = changed
         bus.attach_gateway(self._collect)
 
@@ -259,6 +261,7 @@ class Rig:
         tenant: str = "default",
     ) -> None:
         options = options or SessionOptions()
+        self._backlog_bytes[name] = int(self.bus.max_backlog_s * options.audio.bytes_per_second)
         opened = SessionOpened(SessionId(name), self.index(name), TenantId(tenant), TraceId("t"), options, policy)
         await self.bus.publish(opened)
 
@@ -291,7 +294,7 @@ class Rig:
 
     async def heard(self, name: str) -> None:
         """Returns when the worker has processed all that was sent."""
-        while not self.bus.room(SessionId(name), int(MAX_BACKLOG_S * 32_000)):
+        while not self.bus.room(SessionId(name), self._backlog_bytes[name]):
             self._changed.clear()
             await self._changed.wait()
 
