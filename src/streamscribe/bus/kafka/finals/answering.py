@@ -54,14 +54,17 @@ class KafkaFinalizer:
     cannot be read, named in the dead-letter topic. Not thread-safe.
     """
 
-    def __init__(self, kafka: KafkaSettings, attempts: Attempts, purges: Purges) -> None:
-        """Call `start` before anything else."""
+    def __init__(
+        self, kafka: KafkaSettings, attempts: Attempts, purges: Purges, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` tells seconds since the epoch, as workers write them. Call `start` before anything else."""
         self.name = new_name()
         """What this finalizer is called: no other has the name."""
         self._kafka = kafka
         self._topics = Topics.of(kafka)
         self._trying = Trying(attempts)
         self._known = Known(purges)
+        self._clock = clock
         self._recognise: Recognise | None = None
         self._ledgers: dict[int, Ledger] = {}
         self._tasks: dict[asyncio.Task[None], Ledger | None] = {}
@@ -126,7 +129,7 @@ class KafkaFinalizer:
     def oldest_s(self) -> float:
         """How long the oldest request that was read has waited; 0 where none waits."""
         oldest = [at for ledger in self._ledgers.values() if (at := ledger.oldest_s) is not None]
-        return max(0.0, time.time() - min(oldest)) if oldest else 0.0
+        return max(0.0, self._clock() - min(oldest)) if oldest else 0.0
 
     async def failed(self) -> StreamScribeError:
         """Returns when the process is of no use any more, and others must take over: the model's error where that has
@@ -168,11 +171,16 @@ class KafkaFinalizer:
             ledger = self._ledgers.get(message.partition() or 0)
             if ledger is None or self._leaving:
                 continue
-            ledger.come(message.offset() or 0, _asked_at_s(message))
+            ledger.come(message.offset() or 0, self._asked_at_s(message))
             self._inside += 1
             self._inside_bytes += len(message)
             self._spawn(self._serve(message, ledger), ledger)
         self._steer()
+
+    def _asked_at_s(self, message: Message) -> float:
+        """By the worker's clock; now, where nobody has written it."""
+        kind, at_ms = message.timestamp()
+        return self._clock() if kind == TIMESTAMP_NOT_AVAILABLE else at_ms / 1000
 
     async def _serve(self, message: Message, ledger: Ledger) -> None:
         offset, size = message.offset() or 0, len(message)
@@ -197,7 +205,7 @@ class KafkaFinalizer:
         except Exception as error:  # noqa: BLE001 - the process' edge: a request that nobody can read costs itself alone
             self._dead_letters.bury(message, error)
             return None
-        if time.time() - asked_at_s > asked.patience_ms / 1000:
+        if self._clock() - asked_at_s > asked.patience_ms / 1000:
             self.expired += 1
             return None
         self._mean_s += (asked.samples / SAMPLE_RATE - self._mean_s) * (SMOOTHING if self._mean_s else 1.0)
@@ -294,12 +302,6 @@ class KafkaFinalizer:
         asyncio.get_running_loop().call_exception_handler({"message": "a finalizer has stopped", "exception": error})
         if not self._membership.failed.done():
             self._membership.failed.set_result(config.fatal(error))
-
-
-def _asked_at_s(message: Message) -> float:
-    """By the worker's clock; now, where nobody has written it."""
-    kind, at_ms = message.timestamp()
-    return time.time() if kind == TIMESTAMP_NOT_AVAILABLE else at_ms / 1000
 
 
 def _committable(ledgers: Collection[Ledger]) -> dict[int, int]:
