@@ -1,12 +1,13 @@
 """Gateways of one store in memory, and a log that a test may hold up."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.core.errors import BusUnavailable, StoreUnavailable
+from streamscribe.core.errors import BusUnavailable, StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.messages import Audio, Connected, Resume
 from streamscribe.core.options import SessionOptions
@@ -40,12 +41,17 @@ class LogBus(MemoryBus):
         self.open.set()
         self.waited = False
         self.past: Finished | None = None
+        self.marks_each = 1_000
+        self.marked: Counter[SessionId] = Counter()
         self.gone: list[SessionId] = []
 
     def here(self, generation: int) -> Place:
         return Place(0, 0, generation)
 
     def stand(self, session_id: SessionId, mark: bytes) -> Place | None:
+        if mark and self.marked[session_id] == self.marks_each:
+            return None
+        self.marked[session_id] += bool(mark)
         return Place(0, 0, 0, mark, LeaseEpoch(1) if self.claimed else None)
 
     async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
@@ -69,7 +75,10 @@ class LogBus(MemoryBus):
 
 
 class Store(MemorySessions):
-    """Is away where a test says so, and slow at tickets, to take them and to give them."""
+    """Is away where a test says so, and slow at tickets, to take them and to give them.
+
+    The next calls to settle places fail with `refusing`, those that were done too where it is `late`.
+    """
 
     def __init__(self) -> None:
         super().__init__(lease_ttl_s=2, seat_ttl_s=15, keep_s=600)
@@ -79,6 +88,18 @@ class Store(MemorySessions):
         self.answers = asyncio.Event()
         self.answers.set()
         self.asked = 0
+        self.refusing: list[StreamScribeError] = []
+        self.late = False
+        self.settled = asyncio.Event()
+
+    async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
+        if self.refusing and not self.late:
+            raise self.refusing.pop()
+        done = await super().settle_places(ticket, before)
+        if self.refusing:
+            raise self.refusing.pop()
+        self.settled.set()
+        return done
 
     async def check(self) -> None:
         if self.away:
@@ -119,10 +140,12 @@ class Site:
 
 
 @asynccontextmanager
-async def site(store: Store, name: str, limits: LimitSettings | None = None) -> AsyncIterator[Site]:
+async def site(
+    store: Store, name: str, limits: LimitSettings | None = None, behind_s: float = 60.0
+) -> AsyncIterator[Site]:
     bus = LogBus()
     seats = SeatKeeper(store, name, 5.0, 1000)
-    mover = Mover(seats, store, bus, name, every_s=0.01, behind_s=60.0)
+    mover = Mover(seats, store, bus, name, every_s=0.01, behind_s=behind_s)
     hub = Hub(bus, limits or LimitSettings(), Metrics(), OpenDoor(), mover)
     running = asyncio.ensure_future(mover.run())
     yield Site(hub, mover, seats, bus, EchoWorker(bus))

@@ -14,10 +14,12 @@ _MAX_TAKEN = 4
 
 @dataclass(slots=True)
 class _Marked:
-    """`taken` are a session's marks that are too young, with their times."""
+    """`taken` are a session's marks that are too young, with their times; `ripe` is the newest that is old enough,
+    until the store has it."""
 
     live: LiveSession
     due: float
+    ripe: Place | None = None
     taken: deque[tuple[float, Place]] = field(default_factory=lambda: deque(maxlen=_MAX_TAKEN))
 
 
@@ -55,11 +57,16 @@ class Marks:
             marked.due = now + self._behind_s / 2
 
     def ripe(self) -> list[tuple[SessionId, Place]]:
-        """The newest place of each session that is old enough, each once; silent sessions are marked too."""
+        """The newest place of each session that is old enough, until it is settled; silent sessions are marked too."""
         latest = asyncio.get_running_loop().time() - self._behind_s
-        found: dict[SessionId, Place] = {}
-        for session_id, marked in self._sessions.items():
+        for marked in self._sessions.values():
             self.heard(marked.live)
             while marked.taken and marked.taken[0][0] <= latest:
-                found[session_id] = marked.taken.popleft()[1]
-        return list(found.items())
+                marked.ripe = marked.taken.popleft()[1]
+        return [(session_id, marked.ripe) for session_id, marked in self._sessions.items() if marked.ripe is not None]
+
+    def settled(self, session_id: SessionId, place: Place) -> None:
+        """Nobody need be told of that place any more."""
+        marked = self._sessions.get(session_id)
+        if marked is not None and marked.ripe is place:
+            marked.ripe = None

@@ -20,7 +20,7 @@ from streamscribe.gateway.marks import Marks
 from streamscribe.gateway.register import Admit, Moved
 from streamscribe.gateway.seats import SeatKeeper
 from streamscribe.gateway.unclaimed import Unclaimed
-from streamscribe.ports import MovingBus, SessionStore, Tenant, Ticket
+from streamscribe.ports import MovingBus, Place, SessionStore, Tenant, Ticket
 from streamscribe.wire.session_mark import decode_mark
 
 MAX_MOVES = 128
@@ -153,17 +153,26 @@ class Mover:
     async def _settle_places(self) -> None:
         for session_id, place in self._marks.ripe():
             before = self._tickets.get(session_id)
-            if before is None:
-                continue
-            now = replace(before, places=(place,))
-            if session_id in self._late:  # is handed in so
-                self._tickets[session_id] = now
-                continue
-            known: Ticket | None = now
+            if before is None or await self._is_settled(before, place):
+                self._marks.settled(session_id, place)
+
+    async def _is_settled(self, before: Ticket, place: Place) -> bool:
+        """Moves the session's first place on; False where that is to be tried again. Raises StoreUnavailable."""
+        session_id, now = before.session_id, replace(before, places=(place,))
+        if session_id in self._late:  # is handed in so
+            self._tickets[session_id] = now
+            return True
+        known: Ticket | None = now
+        try:
             if not await self._store.settle_places(now, before.places):  # a call that failed was done, or it has moved
                 known = await self._store.ticket(session_id)
-            if self._tickets.get(session_id) is before and known is not None and known.gateway == self._gateway:
-                self._tickets[session_id] = known
+        except InternalError:  # nobody can read what the store has: this session cannot move, all others can
+            return True
+        if known is None or known.gateway != self._gateway:
+            return True
+        if self._tickets.get(session_id) is before:
+            self._tickets[session_id] = known
+        return known.places == now.places
 
     def _forget(self, live: LiveSession) -> None:
         self._marks.forget(live.bus_id)

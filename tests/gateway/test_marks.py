@@ -1,0 +1,48 @@
+"""Marks that a gateway has taken reach the store, whatever it says the first time."""
+
+import asyncio
+
+import pytest
+
+from streamscribe.core.errors import InternalError, StoreUnavailable
+from tests.gateway.moving_rig import Store, site
+from tests.gateway.rig import RecordingSink
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_ripe_mark_that_the_store_did_not_take_is_told_again_though_no_other_comes(
+    store: Store, late: bool
+) -> None:
+    store.refusing, store.late = [StoreUnavailable(), StoreUnavailable()], late
+    async with site(store, "first", behind_s=0.02) as first:
+        first.bus.marks_each = 1
+        live = await first.begun(RecordingSink())
+        async with asyncio.timeout(5):
+            await store.settled.wait()
+        ticket = await store.ticket(live.bus_id)
+        assert ticket is not None
+        assert ticket.places[0].mark
+        assert store.refusing == []
+
+
+async def test_one_session_whose_mark_the_store_does_not_take_costs_no_other_its_own(store: Store) -> None:
+    store.refusing = [StoreUnavailable()]
+    async with site(store, "first", behind_s=0.02) as first:
+        first.bus.marks_each = 1
+        both = [await first.begun(RecordingSink()) for _ in range(2)]
+        async with asyncio.timeout(5):
+            for live in both:
+                while (ticket := await store.ticket(live.bus_id)) is None or not ticket.places[0].mark:
+                    store.settled.clear()
+                    await store.settled.wait()
+
+
+async def test_a_ticket_that_nobody_can_read_costs_its_session_the_mark_and_the_gateway_nothing(store: Store) -> None:
+    store.refusing = [InternalError("the store has the session's ticket in a form that is not known here")]
+    async with site(store, "first", behind_s=0.02) as first:
+        first.bus.marks_each = 1
+        both = [await first.begun(RecordingSink()) for _ in range(2)]
+        async with asyncio.timeout(5):
+            await store.settled.wait()
+        tickets = [await store.ticket(live.bus_id) for live in both]
+        assert sum(ticket is not None and bool(ticket.places[0].mark) for ticket in tickets) == 1
