@@ -25,10 +25,19 @@ class SimConsumer:
 
     def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         committed = self._broker.committed
-        return [TopicPartition(part.topic, part.partition, committed.get(part.partition, -1001)) for part in parts]
+        return [
+            TopicPartition(part.topic, part.partition, committed.get((part.topic, part.partition), -1001))
+            for part in parts
+        ]
 
-    def assign(self, parts: list[TopicPartition]) -> None:
-        self._at = {(part.topic, part.partition): part.offset for part in parts}
+    def incremental_assign(self, parts: list[TopicPartition]) -> None:
+        for part in parts:
+            assert (part.topic, part.partition) not in self._at, "assigned twice"
+            self._at[part.topic, part.partition] = part.offset
+
+    def incremental_unassign(self, parts: list[TopicPartition]) -> None:
+        for part in parts:
+            del self._at[part.topic, part.partition]
 
     def consume(self, most: int, timeout: float) -> list[Message]:
         places = list(self._at)

@@ -121,14 +121,18 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Track:
-    """Where the consumer is in a partition; `sought`: nothing has come since it was put there."""
+    """Where the consumer is in a partition; `sought`: nothing has come since it was to be put there."""
 
     offset: int
     sought: bool = True
 
 
 class Reading:
-    """The consumer at many partitions. It goes back where a newcomer needs that; the others pass over what they had."""
+    """The consumer at many partitions. It goes back where a newcomer needs that; the others pass over what they had.
+
+    Partitions come and go one by one: to give the consumer all of them anew, for each newcomer and each leg, threw away
+    what it had fetched of the others, and where fifty sessions came within a second nobody's past was read in time.
+    """
 
     def __init__(self, consumer: Consumer, names: Topics, clock: Callable[[], float] = time.monotonic) -> None:
         self._consumer = consumer
@@ -136,7 +140,8 @@ class Reading:
         self._topics = names
         self._readers: dict[bytes, _Reader] = {}
         self._tracks: dict[Where, _Track] = {}
-        self._moved = False
+        self._placed: set[Where] = set()
+        self._to_place: set[Where] = set()
         self._gaps = Gaps(clock)
 
     @property
@@ -156,7 +161,7 @@ class Reading:
         """Takes more in, reads on for a moment, and gives those that are complete or late."""
         if asked:
             self._take_in(asked)
-        if self._moved or self._gaps.behind():
+        if self._to_place or self._gaps.behind():
             self._place()
         turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
         for reader in turned:
@@ -164,16 +169,21 @@ class Reading:
         return self._ended()
 
     def _place(self) -> None:
-        """Puts the consumer where the pasts are read on."""
-        self._moved = False
+        """Puts the consumer where the pasts are read on; what else it reads it goes on with."""
         wanted = {place for reader in self._readers.values() for place in reader.at}
         for place in set(self._tracks) - wanted:
             self._gaps.end(place)
+            del self._tracks[place]
         for place in self._gaps.behind():
             self._gaps.gone_back(place)
-        self._tracks = {place: _Track(track.offset) for place, track in self._tracks.items() if place in wanted}
-        parts = [TopicPartition(topic, number, track.offset) for (topic, number), track in self._tracks.items()]
-        self._consumer.assign(parts)
+            self._tracks[place].sought = True
+            self._to_place.add(place)
+        left = (self._placed - wanted) | (self._placed & self._to_place)
+        come = self._to_place & wanted
+        self._consumer.incremental_unassign([TopicPartition(*place) for place in left])
+        self._consumer.incremental_assign([TopicPartition(*place, self._tracks[place].offset) for place in come])
+        self._placed = (self._placed - left) | come
+        self._to_place = set()
 
     def _take_in(self, asked: list[Past]) -> None:
         """Records are read from where the workers' group would go on, for each live session has its last one behind
@@ -209,7 +219,7 @@ class Reading:
                     other.at[place] = max(other.at[place], track.offset)
         self._tracks[place] = _Track(offset)
         self._gaps.begin(place, offset)
-        self._moved = True
+        self._to_place.add(place)
 
     def _hear(self, message: Message) -> _Reader | None:
         """A message; gives the one whose next place is to be read from now on."""
