@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import TIMESTAMP_CREATE_TIME
+
 from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.sender import Sender
@@ -34,6 +36,10 @@ class Message:
     key_bytes: bytes | None
     value_bytes: bytes
     its_headers: list[tuple[str, Any]]
+    sent_s: float
+
+    def __len__(self) -> int:
+        return len(self.value_bytes)
 
     def topic(self) -> str:
         return self.where[0]
@@ -53,12 +59,15 @@ class Message:
     def headers(self) -> list[tuple[str, Any]]:
         return self.its_headers
 
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_CREATE_TIME, round(1000 * self.sent_s)
+
     def error(self) -> None:
         """None: it is a record."""
 
 
 class Broker:
-    """All partitions, and what the group committed."""
+    """All partitions, so many of each topic, and what the group of each topic committed."""
 
     def __init__(self, rng: random.Random, partitions: int) -> None:
         self.rng = rng
@@ -66,7 +75,7 @@ class Broker:
         self.delay = Delay(rng, 0.01, slow=0.02, slow_s=0.4)
         self.away_until = 0.0
         """Nobody is answered before."""
-        self.committed: dict[int, int] = {}
+        self.committed: dict[tuple[str, int], int] = {}
         self.late_share = 0.0
         """Of records that show themselves only after others behind them, some time later."""
         self._late = random.Random(partitions)
@@ -81,7 +90,7 @@ class Broker:
         while loop.time() < self.away_until:
             await asyncio.sleep(self.away_until - loop.time() + self.rng.uniform(0, 0.3))
 
-    def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any) -> int:
+    def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any, sent_s: float) -> int:
         """One more record; its key decides where there is no partition. Gives the partition."""
         if partition < 0:
             partition = partition_of(key or "", self.partitions)
@@ -89,7 +98,7 @@ class Broker:
         where = (topic, partition, len(log))
         if self.late_share and self._late.random() < self.late_share:
             self._shown_at[where] = self._clock() + self._late.uniform(0, LATE_S)
-        log.append(Message(where, None if key is None else key.encode(), value, headers))
+        log.append(Message(where, None if key is None else key.encode(), value, headers, sent_s))
         for event in self._readers[topic, partition]:
             event.set()
         return partition
@@ -120,7 +129,7 @@ class SimSender:
         self.delivered_to: dict[tuple[str, int], int] = {}
         self._loop = asyncio.get_running_loop()
         self._broker = broker
-        self._queue: deque[tuple[tuple[str, int, str | None, bytes, Any], Callable[..., None]]] = deque()
+        self._queue: deque[tuple[tuple[str, int, str | None, bytes, Any, float], Callable[..., None]]] = deque()
         self._reports: deque[tuple[Callable[..., None], int, float, tuple[str, int], int]] = deque()
         self._wake = asyncio.Event()
         self._report_wake = asyncio.Event()
@@ -145,7 +154,7 @@ class SimSender:
     ) -> None:
         if self._failed:
             raise BusUnavailable
-        self._queue.append(((topic, partition, key, value, headers), done))
+        self._queue.append(((topic, partition, key, value, headers, self._loop.time()), done))
         self.unsent_bytes += len(value)
         self._full = self._full or self.unsent_bytes >= MAX_UNSENT_BYTES
         self._wake.set()
@@ -164,8 +173,9 @@ class SimSender:
                 await self._broker.answers()
                 for _ in range(self._broker.rng.randrange(1, 20)):  # what shares a request
                     if self._queue and not self.dead:
-                        (topic, partition, key, value, headers), done = self._queue.popleft()
-                        where = topic, self._broker.append(topic, partition, key, value, headers)
+                        record, done = self._queue.popleft()
+                        topic, _, _, value, _, _ = record
+                        where = topic, self._broker.append(*record)
                         at = loop.time() + self._broker.delay()
                         self._reports.append((done, len(value), at, where, self._broker.end(*where)))
                 self._report_wake.set()
@@ -195,7 +205,7 @@ class SimSender:
                 while self._queue or self._reports:
                     await asyncio.sleep(0.05)
         await self.kill()
-        for (_, _, _, value, _), done in self._queue:
+        for (_, _, _, value, _, _), done in self._queue:
             self._sent(done, len(value), BusUnavailable())
 
     async def kill(self) -> None:

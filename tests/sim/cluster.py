@@ -21,13 +21,14 @@ from streamscribe.wire.bus_records import decode_record
 from streamscribe.worker.runner import Worker
 from tests.sim.broker import Broker, Message, SimSender
 from tests.sim.clock import Node
+from tests.sim.finals import FinalizerFleet, IsDeadlySegment, SimFinalizers
 from tests.sim.gateway import LIMITS, InOrder, WorkerProcess
 from tests.sim.group import Group, SimMembership
 from tests.sim.models import models_of
 from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
 from tests.worker.kit import TEXT, Recorder
 
-KAFKA = KafkaSettings(brokers="simulated", audio_partitions=6, result_partitions=64)
+KAFKA = KafkaSettings(brokers="simulated", audio_partitions=6, result_partitions=64, finalize_partitions=6)
 TOPICS = Topics.of(KAFKA)
 MAX_MESSAGE_BYTES = 2**22
 BEHIND_S = 5.0
@@ -81,33 +82,53 @@ class KafkaWorker(WorkerProcess):
 
     joined = True
 
-    def __init__(self, node: Node, group: Group, store: SimStore, models: Models, is_deadly: IsDeadly) -> None:
+    def __init__(
+        self,
+        node: Node,
+        group: Group,
+        store: SimStore,
+        models: Models,
+        is_deadly: IsDeadly,
+        settings: WorkerSettings,
+        asking: SimFinalizers | None,
+    ) -> None:
         self._store = StoreEnd(store)
         end: Any = self._store
         self.bus = _WorkerEnd(KAFKA, end, MAX_MESSAGE_BYTES, orphaned_after_s=ORPHANED_AFTER_S)
         self._sender, self._membership = self.bus.begin(group, node)
         self.bus.is_deadly = is_deadly
-        super().__init__(node, Worker(self.bus, models, TEXT, WorkerSettings(), Recorder()), models)
+        self.asking = asking
+        super().__init__(node, Worker(self.bus, models, TEXT, settings, Recorder()), models)
 
     async def end(self) -> None:
         self._sender.dead = self._membership.dead = self._store.dead = True
+        if self.asking is not None:
+            self.asking.sim_sender.dead = True
         self.node.thaw()
         await self._sender.kill()
         await self._membership.kill()
         await self.bus.stop_tasks()
         await self._stop_worker()
+        if self.asking is not None:
+            await self.asking.kill()
 
     async def leave(self) -> None:
         """As SIGTERM."""
         self.node.thaw()
         await self.node.spawn(self.bus.close())
         await self._stop_worker()
+        if self.asking is not None:
+            await self.node.spawn(self.asking.disconnect())
+            self.asking.check_integrity()
 
 
 class Cluster:
     """The brokers, the store and `size` workers; one that ends is followed by another."""
 
-    def __init__(self, rng: random.Random, size: int, is_deadly: IsDeadly) -> None:
+    def __init__(
+        self, rng: random.Random, size: int, is_deadly: IsDeadly, is_deadly_segment: IsDeadlySegment | None = None
+    ) -> None:
+        """With finalizers, where it is told at which segments they end."""
         self.processes: dict[int, WorkerProcess] = {}
         self.broker = Broker(rng, KAFKA.audio_partitions)
         self.group = Group(self.broker, TOPICS.audio)
@@ -117,6 +138,9 @@ class Cluster:
         self.gateways = self.numbers = 0
         self._rng = rng
         self._is_deadly = is_deadly
+        self.finalizers: FinalizerFleet | None = None
+        if is_deadly_segment is not None:
+            self.finalizers = FinalizerFleet(self.broker, self.store, KAFKA, TOPICS.finalize, is_deadly_segment)
         loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep(number)) for number in range(size)]
 
@@ -131,8 +155,7 @@ class Cluster:
                 await asyncio.sleep(self.outage_until - loop.time())
             node = Node(f"worker-{number}-{lives}")
             lives += 1
-            models = models_of(rng, first_pass=True, cost_s=rng.choice((0.002, 0.02, 0.2)))
-            process = self.processes[number] = KafkaWorker(node, self.group, self.store, models, self._is_deadly)
+            process = self.processes[number] = self._worker(node)
             try:
                 while process.cause != "moved" and not process.ended and not process.bus.over:
                     await asyncio.sleep(0.1)
@@ -141,7 +164,18 @@ class Cluster:
             finally:
                 del self.processes[number]
                 await asyncio.shield(process.end())
+                if self.finalizers is not None and process.asking is not None:
+                    self.finalizers.count(process.asking)
             await asyncio.sleep(rng.uniform(0.1, 1.0))
+
+    def _worker(self, node: Node) -> KafkaWorker:
+        fleet, settings, cost_s = self.finalizers, WorkerSettings(), self._rng.choice((0.002, 0.02, 0.2))
+        elsewhere = asking = None
+        if fleet is not None:
+            settings = fleet.habits.worker
+            elsewhere, asking = fleet.recognition(node)
+        models = models_of(self._rng, first_pass=True, cost_s=cost_s, elsewhere=elsewhere)
+        return KafkaWorker(node, self.group, self.store, models, self._is_deadly, settings, asking)
 
     async def is_idle(self, within_s: float) -> bool:
         """Waits until no worker has a session; False where that takes too long."""
@@ -151,7 +185,7 @@ class Cluster:
             if loop.time() > until:
                 return False
             await asyncio.sleep(0.5)
-        return True
+        return self.finalizers is None or await self.finalizers.is_idle(until - loop.time())
 
     def records(self, session_id: SessionId) -> list[Record]:
         """What gateways that had the session in turn have put into the log."""
@@ -182,6 +216,8 @@ class Cluster:
             keeper.cancel()
         await asyncio.wait(self._keepers)
         await self.group.close()
+        if self.finalizers is not None:
+            await self.finalizers.close()
         for keeper in self._keepers:
             if not keeper.cancelled():
                 keeper.result()
@@ -193,3 +229,7 @@ class Cluster:
             if not process.node.frozen and isinstance(process, KafkaWorker):
                 process.worker.check_integrity()
                 process.bus.check_integrity()
+                if process.asking is not None:
+                    process.asking.check_integrity()
+        if self.finalizers is not None:
+            self.finalizers.check_integrity()

@@ -163,9 +163,10 @@ class SimMembership:
     def assign(self, numbers: list[int]) -> None:
         """The coordinator's: it reads them from where the group committed."""
         if numbers:
-            self._at.update({number: self._group.broker.committed.get(number, 0) for number in numbers})
             for number in numbers:
-                self.gaps.begin((self._group.topic, number), self._at[number])
+                where = self._group.topic, number
+                self._at[number] = self._group.broker.committed.get(where, 0)
+                self.gaps.begin(where, self._at[number])
             self.owned.update(numbers)
             self._node.call(self._begin, numbers)
 
@@ -190,7 +191,7 @@ class SimMembership:
 
     def _commit_now(self, offsets: dict[int, int]) -> None:
         if not self.evicted:
-            ours = {number: at for number, at in offsets.items() if number in self.owned}
+            ours = {(self._group.topic, number): at for number, at in offsets.items() if number in self.owned}
             self._group.broker.committed.update(ours)
 
     async def _beat(self) -> None:

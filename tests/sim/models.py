@@ -44,6 +44,7 @@ class InlineStage:
         self._next_id = 0
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
+        self._stopped: ModelUnavailable | None = None
 
     @property
     def parts(self) -> tuple["InlineStage", ...]:
@@ -60,7 +61,15 @@ class InlineStage:
         """It is warm."""
 
     def outage(self) -> ModelUnavailable | None:
-        return None
+        return self._stopped
+
+    def stop(self) -> None:
+        """As a thread that has ended: what waits fails, and all that comes."""
+        self._stopped = ModelUnavailable("the model has stopped")
+        for item in list(self._waiting):
+            _, answer = self._waiting[item]
+            if not answer.done():
+                answer.set_exception(self._stopped)
 
     def fail_if_stalled(self) -> None:
         """It never stalls."""
@@ -81,6 +90,8 @@ class InlineStage:
         since_s: float | None = None,
         patient: bool = False,
     ) -> Any:
+        if self._stopped is not None:
+            raise self._stopped
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
         item = Waiting(self._next_id, priority, audio_s, loop.time(), group, exclusive, None, share)
@@ -124,8 +135,8 @@ class InlineStage:
         self._batcher.check_integrity()
 
 
-def models_of(rng: random.Random, *, first_pass: bool, cost_s: float) -> Models:
-    """The fakes of one worker process."""
+def models_of(rng: random.Random, *, first_pass: bool, cost_s: float, elsewhere: Recognition | None = None) -> Models:
+    """The fakes of one worker process; whole segments may be recognised elsewhere."""
 
     def stage(name: str, step: Callable[[Sequence[Any]], Sequence[Any]], size: int) -> Any:
         return InlineStage(name, step, BatchPolicy(max_batch_size=size, wait_ms=1), rng, cost_s)
@@ -134,6 +145,6 @@ def models_of(rng: random.Random, *, first_pass: bool, cost_s: float) -> Models:
     return Models(
         vad,
         stage("vad", vad.step, 64),
-        Recognition(recognizer, stage("recognition", recognizer.recognize, 8)),
+        elsewhere or Recognition(recognizer, stage("recognition", recognizer.recognize, 8)),
         FirstPass(streams, stage("first_pass", streams.step, 64)) if first_pass else None,
     )

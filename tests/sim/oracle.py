@@ -28,6 +28,9 @@ HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "brok
 FAILED = {"quarantined", "store_unavailable"}
 """A worker has said so."""
 
+ENDS_OF_FINALIZERS = {"finalizer dies", "finalizer freezes", "finalizer's model stops", "no finalizer"}
+"""A segment that was there at three of these may look as if it had been deadly."""
+
 SLACK_S = 3.0
 """What was on its way to a client that a connection's end was the last to know of."""
 
@@ -52,7 +55,8 @@ def _check(run: Run, client: SimClient) -> None:
     was_published(client, records, failed=client.error is not None and client.error.name in FAILED)
     whole = [*records] if isinstance(records[-1], AudioEnded) else [*records, AudioEnded(session_id, len(records))]
     expected = undisturbed(whole)
-    heard, wanted = finals(client.results), [shown(result) for result in expected.finals]
+    wanted = [shown(result) for result in expected.finals]
+    heard = finals(client.results, degraded(run, client.results, wanted))
     if client.closed is not None:
         assert isinstance(records[-1], AudioEnded)
         assert b"".join(r.data for r in records if isinstance(r, AudioChunk)) == client.script.audio, "all is heard"
@@ -93,12 +97,24 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
                 return True
             return unsure and client.session_id in run.cluster.store.missed
         case "quarantined":
-            deadly = run.deadly is not None and client.name == run.deadly[0]
+            deadly = client.name in {victim[0] for victim in (run.deadly, run.deadly_segment) if victim is not None}
             ends = sum(fault.kind in ("crash", "freeze") for fault in run.faults)
-            return quarantined and (deadly or ends >= 2)
+            return quarantined and (deadly or ends >= 2 or finalizers_ended(run, unsure))
+        case "model_unavailable":  # no finalizer has answered in time
+            fleet = None if run.cluster is None else run.cluster.finalizers
+            return fleet is not None and fleet.habits.impatient
         case "store_unavailable":  # it is empty, and so is the worker
             return happened["empty"] > 0
     return False
+
+
+def finalizers_ended(run: Run, unsure: bool) -> bool:
+    """Whether so many ended that a segment which was there looks deadly: at two that a deadly one ended it was company.
+
+    A store that does not say what it has counted has a deadly segment tried again and again, in company.
+    """
+    ends = sum(fault.kind in ENDS_OF_FINALIZERS for fault in run.faults)
+    return ends >= 3 or (run.deadly_segment is not None and (ends >= 1 or unsure))
 
 
 def misses_nothing(run: Run, client: SimClient) -> bool:
@@ -149,9 +165,29 @@ def flushes(run: Run, client: SimClient, records: list[Record]) -> None:
                 assert client.flushed.count(action.marker) == 1
 
 
-def finals(results: list[ResultMessage]) -> list[Any]:
-    """What was said, without what belongs to the telling."""
-    said = [shown_wire(result) for result in results if result.is_final and result.text]
+def degraded(run: Run, results: list[ResultMessage], wanted: list[Any]) -> dict[int, list[Any]]:
+    """By segment, what second passes would have said for which clients were told the first one's again.
+
+    That is marked, and only where the settings say so.
+    """
+    first = {final[0]: final for final in wanted if final[1] == 1}
+    found = {result.segment_id: result for result in results if result.degraded is True}
+    fleet = None if run.cluster is None else run.cluster.finalizers
+    assert not found or (fleet is not None and fleet.habits.degrade_after_ms is not None), "nobody asked for less"
+    for segment_id, result in found.items():
+        assert (result.is_final, result.pass_) == (True, 2)
+        again = first.get(segment_id)
+        if again is None:
+            assert not result.text, "the first pass had heard nothing"
+        else:
+            assert (again[0], 2, *again[2:]) == shown_wire(result), "a degraded final is the first pass' one"
+    return {one: [final for final in wanted if final[:2] == (one, 2)] for one in found}
+
+
+def finals(results: list[ResultMessage], degraded: dict[int, list[Any]]) -> list[Any]:
+    """What was said, without what belongs to the telling; what is degraded as if it were not."""
+    said = [shown_wire(one) for one in results if one.is_final and one.text and one.degraded is not True]
+    said += [final for instead in degraded.values() for final in instead]
     return sorted(said, key=lambda final: final[:2])
 
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.core.ids import SessionId
 from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.store.redis_attempts import RedisAttempts
 
 LEASE_TTL_S = 2.0
 SEAT_TTL_S = 6.0
@@ -28,6 +31,8 @@ class SimStore:
         self.missed: set[SessionId] = set()
         """Sessions whose tickets were asked for and not there."""
         self.sessions = self._new()
+        self.attempts: Counter[str] = Counter()
+        """Of finalizers at segments."""
 
     def _new(self) -> MemorySessions:
         clock = asyncio.get_running_loop().time
@@ -39,6 +44,7 @@ class SimStore:
         """It comes back empty."""
         self.lives += 1
         self.sessions = self._new()
+        self.attempts.clear()
 
 
 class StoreEnd:
@@ -53,6 +59,16 @@ class StoreEnd:
         return partial(self._ask, method)
 
     async def _ask(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return await self.ask(partial(self._done, method, *args, **kwargs))
+
+    async def _done(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await getattr(self._store.sessions, method)(*args, **kwargs)
+        if method == "ticket" and answer is None:
+            self._store.missed.add(args[0])
+        return answer
+
+    async def ask(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """What it answers; raises StoreUnavailable."""
         store, rng = self._store, self._store.rng
         if self.dead:
             raise StoreUnavailable
@@ -63,10 +79,56 @@ class StoreEnd:
         unsure = rng.random() < store.unsure
         if self.dead or (unsure and rng.random() < 0.5):
             raise StoreUnavailable
-        answer = await getattr(store.sessions, method)(*args, **kwargs)
-        if method == "ticket" and answer is None:
-            store.missed.add(args[0])
+        answer = await call()
         await asyncio.sleep(rng.uniform(0, 0.01))
         if unsure:  # it was done, and nobody knows
             raise StoreUnavailable
         return answer
+
+
+class SimAttempts(RedisAttempts):
+    """The real one, at the simulated store."""
+
+    def __init__(self, store: SimStore) -> None:
+        self.link = StoreEnd(store)
+        link: Any = self.link
+        self._link = link
+        self._clock = asyncio.get_running_loop().time
+        self._away_until = 0.0
+        self._counts = store.attempts
+
+    def _calls(self) -> Any:
+        return _Calls(self._counts)
+
+
+class _Calls:
+    """A pipeline of Redis' commands, of those that counters need."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self._counts = counts
+        self._asked: list[Callable[[], int]] = []
+
+    def incr(self, key: str) -> "_Calls":
+        return self._add(key, 1)
+
+    def decr(self, key: str) -> "_Calls":
+        return self._add(key, -1)
+
+    def expire(self, key: str, after_s: int) -> "_Calls":
+        """No run lasts so long."""
+        return self
+
+    def delete(self, key: str) -> "_Calls":
+        self._asked.append(lambda: self._counts.pop(key, 0))
+        return self
+
+    async def execute(self) -> list[int]:
+        return [one() for one in self._asked]
+
+    def _add(self, key: str, by: int) -> "_Calls":
+        def add() -> int:
+            self._counts[key] += by
+            return self._counts[key]
+
+        self._asked.append(add)
+        return self
