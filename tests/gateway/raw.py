@@ -12,7 +12,7 @@ UPGRADE = (
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n{more}\r\n"
 )
 
-TEXT, BINARY, CONTINUATION, CLOSE = 1, 2, 0, 8
+TEXT, BINARY, CONTINUATION, CLOSE, PING = 1, 2, 0, 8, 9
 
 
 def frame(opcode: int, data: bytes, *, fin: bool = True, rsv1: bool = False) -> bytes:

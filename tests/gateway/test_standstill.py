@@ -27,10 +27,9 @@ FILE = SessionOptions(live=False)
 
 @pytest.fixture(params=["memory", "local"])
 async def bus(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[GatewayBus]:
-    """A bus whose worker settles nothing, or that has none; what takes seconds takes some hundredths."""
+    """A bus whose worker settles nothing, or that has none; clients are told within hundredths of a second."""
     monkeypatch.setattr(standstill, "SLOW_DOWN_AFTER_S", 0.03)
     monkeypatch.setattr(live_session, "SLOW_DOWN_AFTER_S", 0.03)
-    monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 0.15)
     if request.param == "memory":
         memory = MemoryBus(BACKLOG_S)
         EchoWorker(memory).hold = True
@@ -47,20 +46,23 @@ async def speak(live: LiveSession) -> None:
         await live.receive(Audio(CHUNK))
 
 
-async def test_clients_are_stopped_then_told_and_then_nobody_new_comes_in(bus: GatewayBus) -> None:
+async def test_clients_are_stopped_then_told_and_then_nobody_new_comes_in(
+    bus: GatewayBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 600)
     hub = Hub(bus, LimitSettings(max_sessions=9, max_backlog_s=BACKLOG_S), Metrics(), OpenDoor())
     sink = RecordingSink()
     live = hub.open(ACME, OPTIONS, sink)
     speaking = asyncio.create_task(speak(live))
     while bus.room(live.bus_id, len(CHUNK)):
+        assert not sink.of(SlowDown)
         await asyncio.sleep(0)
-    assert not sink.of(SlowDown)
     while not sink.of(SlowDown):
         await asyncio.sleep(0.001)
     hub.open(ACME, OPTIONS, RecordingSink()).abandon()  # nobody is refused yet
     while len(sink.of(SlowDown)) < 2:
         await asyncio.sleep(0.001)
-    await asyncio.sleep(0.15)
+    monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 0.03)  # it stands still for longer than that: it was told twice
     with pytest.raises(Overloaded) as refused:
         hub.open(ACME, OPTIONS, RecordingSink())
     assert refused.value.retry_after_s
@@ -71,11 +73,14 @@ async def test_clients_are_stopped_then_told_and_then_nobody_new_comes_in(bus: G
     await hub.close()
 
 
-async def test_a_file_is_stopped_and_told_nothing(bus: GatewayBus) -> None:
+async def test_a_file_is_stopped_and_told_nothing(bus: GatewayBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 0.1)
     hub = Hub(bus, LimitSettings(max_sessions=9, max_backlog_s=BACKLOG_S), Metrics(), OpenDoor())
     sink = RecordingSink()
     live = hub.open(ACME, FILE, sink)
     speaking = asyncio.create_task(speak(live))
+    while bus.room(live.bus_id, len(CHUNK)):
+        await asyncio.sleep(0)
     await asyncio.sleep(0.2)
     hub.open(ACME, OPTIONS, RecordingSink()).abandon()
     assert not sink.of(SlowDown)

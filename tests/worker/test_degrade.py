@@ -23,6 +23,7 @@ async def test_a_segment_whose_second_pass_is_late_gets_its_first_text_again_mar
         assert worker.observer.of("segment_degraded") == [("default",)] * 2
         assert len(recognizer.requests) == 1  # the second was not asked for
         recognizer.gate.set()
+        worker.worker._lag.bound_s = 60  # the next is in time, however busy this machine is
         await play(worker, "t", speech(32, 2000), TWO_PASS)
         assert [one.degraded for one in of_pass(worker.results("t"), 2)] == [False]
         assert worker.observer.of("segment_degraded") == [("default",)] * 2
