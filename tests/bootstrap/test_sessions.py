@@ -1,5 +1,6 @@
 """The session store that settings ask for."""
 
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -7,7 +8,7 @@ from pydantic import SecretStr
 
 from streamscribe.bootstrap.sessions import need_cluster, open_attempts, open_sessions, open_shared_sessions
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.settings import Settings, SettingsError, StoreSettings
+from streamscribe.settings import KafkaSettings, Settings, SettingsError, StoreSettings
 from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.store.redis_server import server_of
 from streamscribe.store.redis_sessions import RedisSessions
@@ -55,7 +56,7 @@ def test_an_address_by_which_none_can_connect_is_told_before_anybody_relies_on_i
 
 async def test_a_redis_that_is_not_there_at_the_start_is_named_without_its_password() -> None:
     store = open_shared_sessions(StoreSettings(redis_url=SecretStr("redis://:hunter2@127.0.0.1:1/0"), timeout_s=5))
-    with pytest.raises(StoreUnavailable, match=r"^Redis cannot be reached \(127\.0\.0\.1:1\)$"):
+    with pytest.raises(StoreUnavailable, match=r"^Redis cannot be reached \(127\.0\.0\.1:1\); is it started\? type: "):
         await store.check()
     await store.close()
 
@@ -64,6 +65,14 @@ def test_who_has_neither_kafka_nor_redis_is_told_of_both_at_once() -> None:
     with pytest.raises(SettingsError, match=r"KAFKA_BROKERS and REDIS_URL.*streamscribe cluster up"):
         need_cluster(Settings())
     need_cluster(Settings(store=StoreSettings(redis_url=SecretStr("redis://host"))))  # then Kafka is named as missing
+
+
+def test_who_lacks_the_packages_of_both_is_told_of_both_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in "confluent_kafka", "redis":
+        monkeypatch.setitem(sys.modules, package, None)
+    named = Settings(kafka=KafkaSettings(brokers="host:9092"), store=StoreSettings(redis_url=SecretStr("redis://host")))
+    with pytest.raises(SettingsError, match=r"pip install -e '\.\[kafka,redis\]'$"):
+        need_cluster(named)
 
 
 @pytest.mark.parametrize(

@@ -218,11 +218,12 @@ def test_a_terminal_that_is_closed_ends_it_in_order(tmp_path: Path) -> None:
 
 def test_what_commands_beside_it_need_is_told_without_a_password() -> None:
     plan = Plan(gateways=1, workers=1, finalizers=1, options=())
-    named = {"kafka.brokers": "[::1]:9092", "model.profile": "tiny"}
+    named = {"kafka.brokers": "[::1]:9092", "model.profile": "tiny", "gateway.tenants_file": "tenants.yaml"}
     told = surroundings(load(None, {**named, "store.redis_url": "redis://redis:6379/1"}), plan)
     assert (told["KAFKA_BROKERS"], told["REDIS_URL"]) == ("[::1]:9092", "redis://redis:6379/1")
     assert (told["STREAMSCRIBE_MODEL__PROFILE"], told["STREAMSCRIBE_FINALIZER__ENABLED"]) == ("tiny", "true")
     assert told["STREAMSCRIBE_KAFKA__AUDIO_PARTITIONS"] == "64"
+    assert told["STREAMSCRIBE_GATEWAY__TENANTS_FILE"] == str(Path("tenants.yaml").absolute())
     for secret in "redis://:hunter2@redis:6379/1", "unix:///run/redis.sock?password=hunter2":
         told = surroundings(load(None, {**named, "store.redis_url": secret}), plan)
         assert "REDIS_URL" not in told
@@ -242,7 +243,30 @@ def test_what_a_cluster_cannot_be_is_said_before_anything_starts(tmp_path: Path)
     assert "redis-server" in said
     assert "--redis" in said
     code, said = ended(tmp_path, "--kafka=localhost:1", "--gateways=3", "--set=kafka.result_partitions=2")
-    assert (code, "kafka.result_partitions" in said) == (2, True)
+    assert (code, "kafka.result_partitions is 2; start fewer, or give them more: docs/kafka.md" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "told"),
+    [
+        ("--redis=http://host", 2, "--redis: not an address like redis://host:6379/0"),
+        ("--redis=redis://:hunter2@localhost:1/0", 1, "is it started? type: redis-server, or give another by --redis"),
+        ("--kafka=http://host", 2, "--kafka: not addresses like kafka-1:9092,kafka-2:9092"),
+        ("--kafka=localhost:1", 1, "is it started? give another by --kafka, or have a small one"),
+        (
+            "--tenants=none.yaml",
+            2,
+            "--tenants: none.yaml: No such file or directory; make it by: streamscribe keys new",
+        ),
+    ],
+)
+def test_what_a_cluster_is_given_and_cannot_use_is_said_once_by_the_flag_that_was_typed_before_anything_starts(
+    tmp_path: Path, wrong: str, code: int, told: str
+) -> None:
+    ended_with, said = ended(tmp_path, wrong)
+    assert (ended_with, said.count("error: "), "starting" in said) == (code, 1, False)
+    assert told in said
+    assert "hunter2" not in said
 
 
 def test_a_port_that_is_taken_and_a_broker_that_does_not_answer_are_said(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_sessions import RedisSessions
 
 REDIS_PORT = 6379
+PACKAGES = {"kafka": "confluent_kafka", "redis": "redis"}
+"""What each extra of a cluster brings."""
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
 
@@ -61,12 +63,22 @@ def open_attempts(settings: StoreSettings) -> "RedisAttempts":
 
 
 def need_cluster(settings: Settings) -> None:
-    """Raises SettingsError where neither Kafka nor Redis is named: one who has neither is told of both at once."""
+    """Raises SettingsError where neither Kafka nor Redis is named, or the client of one is not installed.
+
+    One who lacks both is told of both at once.
+    """
     if not settings.kafka.brokers and settings.store.redis_url is None:
         raise SettingsError(
             "settings kafka.brokers and store.redis_url: neither a Kafka nor a Redis is named; set KAFKA_BROKERS and "
             "REDIS_URL. For a cluster on this machine that brings its own: streamscribe cluster up"
         )
+    need_extras("kafka", "redis")
+
+
+def need_extras(*extras: str) -> None:
+    """Raises SettingsError that says what to type for all that are not installed."""
+    if missing := [extra for extra in extras if find_spec(PACKAGES[extra]) is None]:
+        raise SettingsError(f"a cluster needs more packages; {install_extra(*missing)}")
 
 
 def _redis_url(settings: StoreSettings) -> str:

@@ -1,7 +1,8 @@
 """`streamscribe cluster up`: a small cluster on this machine, for trying it."""
 
 import shlex
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,14 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
+
+
+NAMES = {
+    "--tenants": ("setting gateway.tenants_file",),
+    "--kafka": ("setting kafka.brokers", "KAFKA_BROKERS"),
+    "--redis": ("setting store.redis_url", "REDIS_URL"),
+}
+"""What errors call that for which there is a flag."""
 
 
 @app.callback()
@@ -100,7 +109,25 @@ def up(
     models: dict[str, Any] = {"model.profile": profile, "model.second_pass": model}
     common += [word for name, value in models.items() if value is not None for word in ("--set", f"{name}={value}")]
     plan = Plan(gateways, workers, finalizers, tuple(common))
-    uvloop.run(cluster_up(settings, plan, _Lines() if json else _Screen(), started_at=started_at))
+    onlooker = _Lines() if json else _Screen()
+    with _told_by_flags({"--tenants": tenants, "--kafka": kafka, "--redis": redis}):
+        uvloop.run(cluster_up(settings, plan, onlooker, started_at=started_at))
+
+
+@contextmanager
+def _told_by_flags(flags: Mapping[str, Any]) -> Iterator[None]:
+    """Lets errors name the flags that were typed, not the settings for which they stand."""
+    from streamscribe.core.errors import BusUnavailable, StoreUnavailable
+    from streamscribe.settings import SettingsError
+
+    try:
+        yield
+    except (SettingsError, StoreUnavailable, BusUnavailable) as error:
+        told = str(error)
+        for flag in (name for name, value in flags.items() if value is not None):
+            for name in NAMES[flag]:
+                told = told.replace(name, flag)
+        raise type(error)(told) from None
 
 
 def _say(line: str, style: str | None = None) -> None:

@@ -105,7 +105,7 @@ def _tell(error: BaseException) -> None:
         case StoreUnavailable():
             from streamscribe.bootstrap.sessions import explain
 
-            fail(f"{explain(error)}; see: streamscribe doctor")
+            fail(f"{explain(error)}; see: streamscribe doctor" if error.__cause__ else error.message)
         case StreamScribeError():
             fail(error.message)
         case ServerError() | ConnectionLost():

@@ -116,22 +116,19 @@ async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
 
 
 def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:
-    """What the store answers; ends the command where it cannot be used."""
-    from streamscribe.bootstrap.sessions import PATIENCE_S, explain, open_shared_sessions, place_of
-    from streamscribe.core.errors import StoreUnavailable
+    """What the store answers. Raises SettingsError and StoreUnavailable where it cannot be used."""
+    from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions
 
     async def run() -> T:
         store = open_shared_sessions(settings.store, PATIENCE_S)
         try:
+            await store.check()
             return await ask(store)
         finally:
             await store.close()
 
     settings = settings_from(config, set_)
-    try:
-        return asyncio.run(run())
-    except StoreUnavailable as error:
-        fail(f"{explain(error)} ({place_of(settings.store)}); see: streamscribe doctor")
+    return asyncio.run(run())
 
 
 def _urgency(view: "SessionView") -> tuple[bool, int]:
@@ -166,6 +163,7 @@ def _lines(view: "SessionView") -> list[tuple[str, str]]:
         ("processed", _ms(view.processed_ms)),
         ("lag", _ms(view.lag_ms)),
         ("checkpoint", "none" if view.checkpoint_ms is None else f"at {_ms(view.checkpoint_ms)}, {_ago(view.saved_s)}"),
+        ("models", "\n".join(view.models)),
     ]
 
 

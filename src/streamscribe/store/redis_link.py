@@ -20,7 +20,11 @@ _T = TypeVar("_T")
 
 
 class Trouble(Exception):
-    """What is wrong with Redis, for who runs it, in words that hold no address and no password."""
+    """What is wrong with Redis, for who runs it, in words that hold no address and no password; and what to do next."""
+
+    def __init__(self, told: str, next_step: str = "see: streamscribe doctor") -> None:
+        self.next_step = next_step
+        super().__init__(told)
 
 
 class RedisLink:
@@ -51,14 +55,20 @@ class RedisLink:
                 return await ask()
         except (TimeoutError, told.RedisError, OSError) as error:
             self.failures += 1
-            raise StoreUnavailable(retry_after_s=RETRY_AFTER_S) from Trouble(_trouble_of(error))
+            raise StoreUnavailable(retry_after_s=RETRY_AFTER_S) from _trouble_of(error)
 
     async def check(self) -> None:
-        """Returns when Redis answers. Raises StoreUnavailable that says why not, and where, for no client's ears."""
+        """Returns when Redis answers. Raises StoreUnavailable that says why not, where, and what to do next.
+
+        It is for no client's ears.
+        """
         try:
             await self.ask(lambda: self.client.ping())
         except StoreUnavailable as error:
-            raise StoreUnavailable(f"{error.__cause__} ({self._place})", retry_after_s=RETRY_AFTER_S) from None
+            trouble = error.__cause__
+            assert isinstance(trouble, Trouble)  # noqa: S101 - as `ask` promises
+            told = f"{trouble} ({self._place}); {trouble.next_step}"
+            raise StoreUnavailable(told, retry_after_s=RETRY_AFTER_S) from None
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -76,20 +86,20 @@ def _client(url: str, timeout_s: float, max_connections: int) -> Any:
     return redis.asyncio.Redis.from_pool(pool)
 
 
-def _trouble_of(error: Exception) -> str:
+def _trouble_of(error: Exception) -> Trouble:
     match error:
         case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
-            return "Redis refuses the user or password of store.redis_url"
+            return Trouble("Redis refuses the user or password of store.redis_url")
         case told.OutOfMemoryError():
-            return "Redis is full"
+            return Trouble("Redis is full")
         case told.ReadOnlyError():
-            return "Redis is a replica, which takes no writes"
+            return Trouble("Redis is a replica, which takes no writes")
         case told.ConnectionError():
-            return "Redis cannot be reached"
+            return Trouble("Redis cannot be reached", "is it started? type: redis-server, or give another by REDIS_URL")
         case TimeoutError() | told.TimeoutError():
-            return "Redis does not answer in time"
+            return Trouble("Redis does not answer in time")
         case _:
-            return "Redis refused what the session store asked"
+            return Trouble("Redis refused what the session store asked")
 
 
 def _text(script: str) -> str:

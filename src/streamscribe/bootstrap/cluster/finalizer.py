@@ -13,7 +13,6 @@ from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.hangups import hangups
-from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.models import ModelLoader
 from streamscribe.bootstrap.sessions import need_cluster, open_attempts
 from streamscribe.core.batching import Priority
@@ -85,7 +84,6 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
     when requests cannot be answered any more, ModelUnavailable for the model.
     """
     need_cluster(settings)
-    need_kafka()
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
 
     ours = settings.finalizer

@@ -12,7 +12,6 @@ from streamscribe.bootstrap.cluster.door import BUS, STORE, WORKERS, ClusterDoor
 from streamscribe.bootstrap.cluster.health import Health
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
-from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.platform import decoding
 from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
 from streamscribe.core.errors import BusUnavailable
@@ -71,7 +70,6 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     helps.
     """
     need_cluster(settings)
-    need_kafka()
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
     from streamscribe.bus.kafka.names import new_name
     from streamscribe.bus.kafka.partitioner import partition_of

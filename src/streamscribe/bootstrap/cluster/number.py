@@ -98,5 +98,6 @@ def _taken(wished: int, count: int, holder: str) -> SettingsError:
             "give each gateway its own, or -1 to all"
         )
     return SettingsError(
-        f"setting kafka.result_partitions: all {count} are read by gateways that run; one more needs a partition more"
+        f"setting kafka.result_partitions: all {count} are read by gateways that run, and each needs its own; stop one "
+        "of them, or give them more: docs/kafka.md, More partitions"
     )

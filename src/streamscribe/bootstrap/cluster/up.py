@@ -16,15 +16,16 @@ from pydantic import SecretStr
 from streamscribe.bootstrap.cluster import services
 from streamscribe.bootstrap.cluster.door import WORKERS
 from streamscribe.bootstrap.cluster.front import Front
+from streamscribe.bootstrap.cluster.given import check_here, check_there
 from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
 from streamscribe.bootstrap.cluster.services import Service
 from streamscribe.bootstrap.hangups import at_hangup
-from streamscribe.bootstrap.kafka import ensure_topics, need_kafka
+from streamscribe.bootstrap.kafka import ensure_topics
 from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, bound
-from streamscribe.settings import KafkaSettings, Settings, SettingsError
+from streamscribe.settings import KafkaSettings, Settings
 
 LOOK_EVERY_S = 0.25
 LOOK_TIMEOUT_S = 2.0
@@ -73,15 +74,18 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
 
     Its ports are `gateway.port` and `gateway.funasr_port`, on loopback. What it is not given (`kafka.brokers`,
     `store.redis_url`) it starts. SIGHUP goes to all workers; where its terminal is gone, it ends all. Raises
-    SettingsError for what it cannot be, before it starts anything; ModelUnavailable where a role does not start, or had
-    to be killed in the end; BusUnavailable where what it started for the roles has ended.
+    SettingsError for what it cannot be, and StoreUnavailable and BusUnavailable for what it is given and does not
+    answer, all before it starts anything; ModelUnavailable where a role does not start, or had to be killed in the end;
+    BusUnavailable where what it started for the roles has ended.
     """
-    _check(settings, plan)
+    check_here(settings, plan)
     gateway = settings.gateway
     addresses = [Address(services.HOST, gateway.port, "gateway.port")]
     if gateway.funasr_port >= 0:
         addresses.append(Address(services.HOST, gateway.funasr_port, "gateway.funasr_port"))
     with bound(*addresses) as sockets, TemporaryDirectory(prefix="streamscribe-cluster-") as folder:
+        onlooker.step("looking at what it is given")
+        await check_there(settings)
         async with stop_signals() as stop, AsyncExitStack() as stack:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
@@ -142,9 +146,9 @@ class _Cluster:
         """Returns when all are ready. What fails ends the tasks' group."""
         plan = self._plan
         await self._start_services()
-        self._onlooker.step("making the topics")
-        await asyncio.to_thread(ensure_topics, self._settings)
-        self._onlooker.step(f"starting {plan.gateways} gateways, {plan.workers} workers, {plan.finalizers} finalizers")
+        roles = {"gateway": plan.gateways, "worker": plan.workers, "finalizer": plan.finalizers}
+        counts = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in roles.items() if count]
+        self._onlooker.step(f"starting {', '.join(counts)}")
         for number in range(plan.workers):
             self._keep(self._others, f"worker-{number}", *worker_words(self._settings, plan))
         for number in range(plan.finalizers):
@@ -186,6 +190,7 @@ class _Cluster:
                 "finalize_partitions": max(1, plan.finalizers),
             }
             kafka = kafka.model_copy(update=own)
+            await asyncio.to_thread(ensure_topics, settings.model_copy(update={"kafka": kafka}))
         store = settings.store
         if store.redis_url is None:
             port = services.free_port()
@@ -231,13 +236,16 @@ def gateway_words(settings: Settings, plan: Plan) -> list[str]:
 
 def worker_words(settings: Settings, plan: Plan) -> list[str]:
     """What starts a worker; where there are finalizers it leaves whole segments to them."""
-    elsewhere = ["--set", "finalizer.enabled=true"] if plan.finalizers else []
-    return ["worker", "--health-port", "0", *plan.options, *elsewhere, *_threads(settings, plan)]
+    return ["worker", "--health-port", "0", *plan.options, *_elsewhere(plan), *_threads(settings, plan)]
 
 
 def finalizer_words(settings: Settings, plan: Plan) -> list[str]:
     """What starts a finalizer."""
-    return ["finalizer", "--health-port", "0", *plan.options, *_threads(settings, plan)]
+    return ["finalizer", "--health-port", "0", *plan.options, *_elsewhere(plan), *_threads(settings, plan)]
+
+
+def _elsewhere(plan: Plan) -> list[str]:
+    return ["--set", "finalizer.enabled=true"] if plan.finalizers else []
 
 
 def _threads(settings: Settings, plan: Plan) -> list[str]:
@@ -252,27 +260,18 @@ def kafka_flags(kafka: KafkaSettings) -> list[str]:
 
 def surroundings(settings: Settings, plan: Plan) -> dict[str, str]:
     """The environment in which other commands are of this cluster; without a Redis whose address has a password."""
-    kafka = settings.kafka
+    kafka, tenants_file = settings.kafka, settings.gateway.tenants_file
     around = {"KAFKA_BROKERS": kafka.brokers}
     redis_url = settings.store.redis_url.get_secret_value() if settings.store.redis_url else ""
     if redis_url and not {"@", "?"}.intersection(redis_url):  # where an address may have one
         around["REDIS_URL"] = redis_url
     around |= {f"STREAMSCRIBE_KAFKA__{name.upper()}": str(getattr(kafka, name)) for name in COUNTS}
     around["STREAMSCRIBE_MODEL__PROFILE"] = settings.model.profile
+    if tenants_file is not None:
+        around["STREAMSCRIBE_GATEWAY__TENANTS_FILE"] = str(tenants_file.absolute())
     if plan.finalizers:
         around["STREAMSCRIBE_FINALIZER__ENABLED"] = "true"
     return around
-
-
-def _check(settings: Settings, plan: Plan) -> None:
-    need_kafka()
-    if not settings.kafka.brokers:
-        services.broker_command(0)
-    elif plan.gateways > settings.kafka.result_partitions:
-        most = settings.kafka.result_partitions
-        raise SettingsError(f"--gateways {plan.gateways}: kafka.result_partitions is {most}, and each needs its own")
-    if settings.store.redis_url is None:
-        services.redis_command(0)
 
 
 async def _ended(roles: "dict[Role, asyncio.Task[int]]", timeout_s: float) -> list[str]:

@@ -12,7 +12,6 @@ from streamscribe.bootstrap.cluster.health import Health, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.hangups import hangups
-from streamscribe.bootstrap.kafka import need_kafka
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
@@ -40,7 +39,6 @@ async def serve_worker(
     has left the group because they hang, or because it had outgrown `worker.max_memory_bytes`.
     """
     need_cluster(settings)
-    need_kafka()
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
 
     worker, gateway = settings.worker, settings.gateway

@@ -195,7 +195,10 @@ def _described(admin: AdminClient, kafka: KafkaSettings) -> Any:
     try:
         return admin.list_topics(timeout=PATIENCE_S)
     except KafkaException as error:
-        raise BusUnavailable(f"no broker answers at {kafka.brokers}: {config.explain(error)}") from None
+        raise BusUnavailable(
+            f"no broker answers at {kafka.brokers}: {config.explain(error)}; is it started? give another by "
+            "KAFKA_BROKERS, or have a small one: streamscribe cluster up"
+        ) from None
 
 
 def _was_created(topic: str, future: Any) -> bool:

@@ -1,0 +1,44 @@
+"""What a small cluster is given, looked at once before anything of it is started; else each role fails at it."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from streamscribe.bootstrap.cluster import services
+from streamscribe.bootstrap.kafka import ensure_topics
+from streamscribe.bootstrap.sessions import PATIENCE_S, need_extras, open_shared_sessions
+from streamscribe.bootstrap.tenants import open_tenants
+from streamscribe.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from streamscribe.bootstrap.cluster.up import Plan
+
+
+def check_here(settings: Settings, plan: "Plan") -> None:
+    """Raises SettingsError, with what to do, for what this machine lacks and for what a cluster cannot be."""
+    kafka = settings.kafka
+    if not kafka.brokers:
+        services.broker_command(0)
+    need_extras("kafka", "redis")
+    if settings.store.redis_url is None:
+        services.redis_command(0)
+    if kafka.brokers and plan.gateways > kafka.result_partitions:
+        raise SettingsError(
+            f"--gateways {plan.gateways}: each needs a partition of its own, and kafka.result_partitions is "
+            f"{kafka.result_partitions}; start fewer, or give them more: docs/kafka.md, More partitions"
+        )
+    open_tenants(settings)
+
+
+async def check_there(settings: Settings) -> None:
+    """Whether Redis and Kafka answer where they are named, and makes the topics there.
+
+    Raises SettingsError, StoreUnavailable and BusUnavailable.
+    """
+    if settings.store.redis_url is not None:
+        store = open_shared_sessions(settings.store, PATIENCE_S)
+        try:
+            await store.check()
+        finally:
+            await store.close()
+    if settings.kafka.brokers:
+        await asyncio.to_thread(ensure_topics, settings)
