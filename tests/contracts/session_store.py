@@ -20,6 +20,7 @@ LEASE_S, SEAT_S, KEEP_S = 1000.0, 6000.0, 60_000.0
 """Of each store under test: so long that what a busy machine takes in between decides nothing."""
 
 S1, S2 = SessionId("s1"), SessionId("s2")
+MODELS = ("fsmn-vad@6cadc83c4c1c", "big@0123456789ab+small@ba9876543210")
 ACME, BOB = TenantId("acme"), TenantId("bob")
 
 
@@ -34,7 +35,7 @@ def opened(session_id=S1, tenant_id=ACME):
 def checkpoint(index, skip_bytes=0):
     heard = 16_000 * index
     channel = ChannelPoint(heard, voice=(1, 2), voice_start=None, last_end=3, last_audio_end=4, segments=(5,))
-    return Checkpoint(index, skip_bytes, heard, index, (Hotword("咖啡"),), (channel,), segments=5)
+    return Checkpoint(index, skip_bytes, heard, index, (Hotword("咖啡"),), (channel,), segments=5, models=MODELS)
 
 
 def seat(session_id=S1, gateway="g1", tenant_id=ACME, **more):
@@ -273,6 +274,7 @@ class SessionStoreContract:
             *(lease.epoch, 1),
         )
         assert (view.received_ms, view.processed_ms, view.lag_ms, view.checkpoint_ms) == (5000, 3800, 1200, 2000)
+        assert view.models == MODELS
         ages = (view.age_s, view.told_s, view.saved_s, view.lease_s)
         assert ages == pytest.approx((600, 200, 300, 700), abs=60)
 
@@ -291,10 +293,11 @@ class SessionStoreContract:
     async def test_a_session_is_gone_when_both_its_worker_and_its_gateway_have_let_go(self, store):
         await store.enter(seat(), max_sessions=1)
         lease = await store.claim(S1, "w1")
-        await store.save(lease, opened=opened())
+        await store.save(lease, opened=opened(), checkpoint=checkpoint(2))
         await store.forget(lease)
         view = await store.session(S1)
         assert (view.gateway, view.epoch, view.checkpoint_ms) == ("g1", None, None)
+        assert view.models == ()
         assert await store.load(S1) is None
         await store.leave(seat())
         assert await store.session(S1) is None

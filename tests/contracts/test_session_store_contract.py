@@ -160,7 +160,7 @@ class TestRedisSessions(SeatContract):
         assert {name.decode() for name in await self.client.hkeys("streamscribe:session:s1")} == {
             *("since_us", "epoch", "first_epoch", "owner", "lease_end_us", "tenant", "called", "gateway", "stage"),
             *("received_ms", "processed_ms", "told_us", "opened", "checkpoint", "at", "skip", "checkpoint_ms"),
-            "saved_us",
+            *("models", "saved_us"),
         }
 
     async def test_a_session_that_another_version_saved_is_told(self, store):

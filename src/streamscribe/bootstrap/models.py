@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from streamscribe.bootstrap.caches import Caches, open_caches
 from streamscribe.bootstrap.engines import (
+    VAD_ID,
     EngineLoader,
     by_length,
     punctuator_id,
@@ -17,7 +18,7 @@ from streamscribe.bootstrap.engines import (
     writes_continuously,
 )
 from streamscribe.bootstrap.recognition import Hooks, encoded_recognition
-from streamscribe.bootstrap.weights import weights_digest
+from streamscribe.bootstrap.weights import version_of, weights_digest
 from streamscribe.core.audio import to_samples
 from streamscribe.core.batching import BatchPolicy
 from streamscribe.core.errors import BadRequest
@@ -88,7 +89,12 @@ class ModelLoader:
         """All of the profile."""
         vad, vad_replica = self.vad(settings)
         return Models(
-            vad, vad_replica, self.recognition(settings), self.first_pass(settings), self.punctuation(settings)
+            vad,
+            vad_replica,
+            self.recognition(settings),
+            self.first_pass(settings),
+            self.punctuation(settings),
+            "" if settings.profile == "fake" else version_of(weights_digest(settings, VAD_ID), VAD_ID),
         )
 
     def vad(self, settings: ModelSettings) -> tuple[VoiceActivityDetector, Replica[VadRequest, Heard]]:
@@ -112,11 +118,13 @@ class ModelLoader:
 
     def _recognition(self, settings: ModelSettings, name: str) -> Recognition:
         recognizer, policy = EngineLoader(settings).recognizer(), segments_policy(settings)
-        weights = weights_digest(settings, *recognizer_ids(settings))
+        ids = recognizer_ids(settings)
+        weights = weights_digest(settings, *ids)
+        version = version_of(weights, *ids)
         if not isinstance(recognizer, EncoderDecoderRecognizer):
             runs = recognizer_runs(recognizer, policy)
             stage = self._replica(settings, name, recognizer.recognize, policy, runs)
-            return Recognition(recognizer, stage, weights)
+            return Recognition(recognizer, stage, weights, version=version)
         encoded = encoded_recognition(
             recognizer.engine,
             weights=weights,
@@ -126,7 +134,7 @@ class ModelLoader:
             hooks=Hooks(self._on_step, _failed, self._on_ejected, settings.step_timeout_s, settings.max_failures),
             continuous=writes_continuously(settings),
         )
-        return Recognition(recognizer, encoded, weights, reads_on=True)  # Whisper and Fun-ASR-Nano
+        return Recognition(recognizer, encoded, weights, reads_on=True, version=version)  # Whisper and Fun-ASR-Nano
 
     def first_pass(self, settings: ModelSettings) -> FirstPass | None:
         """What recognises streams, in the profiles that have it."""
@@ -136,7 +144,8 @@ class ModelLoader:
         policy = _chunks(settings)
         runs = streaming_runs(streaming, policy)
         replica = self._replica(settings, "first-pass", streaming.step, policy, runs)
-        return FirstPass(streaming, replica, weights_digest(settings, model_id))
+        weights = weights_digest(settings, model_id)
+        return FirstPass(streaming, replica, weights, version_of(weights, model_id))
 
     def punctuation(self, settings: ModelSettings) -> Punctuation | None:
         """What punctuates, in the profiles that have it."""
@@ -146,7 +155,8 @@ class ModelLoader:
         policy = segments_policy(settings)
         runs = punctuator_runs(punctuator)
         replica = self._replica(settings, "punctuation", punctuator.punctuate, policy, runs)
-        return Punctuation(punctuator, replica, weights_digest(settings, model_id))
+        weights = weights_digest(settings, model_id)
+        return Punctuation(punctuator, replica, weights, version_of(weights, model_id))
 
     def _replica(
         self,

@@ -6,12 +6,23 @@ from streamscribe.core.cachekey import encode
 from streamscribe.models.registry import catalogue
 from streamscribe.settings import ModelSettings
 
+_DIGITS = 12
+"""Of a sum, by which people tell two versions apart."""
+
 
 def weights_digest(settings: ModelSettings, *model_ids: str) -> str:
     """One sum of all the files that models are loaded of: those of the settings' folders as they are now, read whole,
     else the catalogue's pins, which loading has checked; of no files for what has none.
     """
     return "+".join(_digest(settings, model_id) for model_id in model_ids)
+
+
+def version_of(weights: str, *model_ids: str) -> str:
+    """The models' name and version for people: the catalogue's ids, each with the first digits of its sum in `weights`,
+    which is of just these."""
+    return "+".join(
+        f"{model_id}@{sum_[:_DIGITS]}" for model_id, sum_ in zip(model_ids, weights.split("+"), strict=True)
+    )
 
 
 def size_bytes(settings: ModelSettings, model_id: str) -> int:

@@ -32,7 +32,8 @@ class Checkpoint:
     """Records from `index` on make the session again; of the first one's audio, `skip_bytes` are left out.
 
     The audio after those begins at sample `start` of the session's clock. `sequence` is the last that had been
-    processed before it, `hotwords` are those that held there. So many `segments` were opened.
+    processed before it, `hotwords` are those that held there. So many `segments` were opened. `models` names the
+    versions that heard it then: others may hear something else.
     """
 
     index: int
@@ -42,3 +43,4 @@ class Checkpoint:
     hotwords: tuple[Hotword, ...]
     channels: tuple[ChannelPoint, ...]
     segments: int
+    models: tuple[str, ...] = ()

@@ -11,7 +11,8 @@ class SessionView:
     """A session for the engineer on call; times in seconds by the store's clock, None where there is nothing to tell.
 
     `gateway` and what follows it is as its gateway last told, `told_s` ago. `owner` has the lease for `lease_s` more;
-    it is owner number `owners`. From `checkpoint_ms`, saved `saved_s` ago, another could go on.
+    it is owner number `owners`. From `checkpoint_ms`, saved `saved_s` ago, another could go on; these `models` heard it
+    until then.
     """
 
     session_id: SessionId
@@ -29,6 +30,7 @@ class SessionView:
     owners: int = 0
     checkpoint_ms: int | None = None
     saved_s: float | None = None
+    models: tuple[str, ...] = ()
 
     @property
     def lag_ms(self) -> int | None:

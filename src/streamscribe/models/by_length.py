@@ -115,4 +115,5 @@ def recognition_by_length(short: Recognition, long: Recognition, up_to: int) -> 
         StageByLength(short, long, recognizer),
         f"{short.weights}+{long.weights}",
         lambda request: short if recognizer.is_short(request) else long,
+        version="+".join(one.version for one in (short, long) if one.version),
     )

@@ -32,9 +32,10 @@ WATCH_EVERY_S = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recognition:
-    """What recognises whole segments, and the stage that runs it. `weights` is the sum of its files.
+    """What recognises whole segments, and the stage that runs it.
 
-    `reads_on` says that it reads a request's context. Where it is several, `choose` says which a request goes to.
+    `weights` is the sum of its files, `version` its name. `reads_on` says that it reads a request's context. Where it
+    is several, `choose` says which a request goes to.
     """
 
     recognizer: SegmentRecognizer
@@ -42,6 +43,7 @@ class Recognition:
     weights: str = ""
     choose: "Callable[[SegmentRequest], Recognition] | None" = None
     reads_on: bool = False
+    version: str = ""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -67,11 +69,12 @@ class Recognition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FirstPass:
-    """The streaming engine and its replica. `weights` is the sum of its files."""
+    """The streaming engine and its replica. `weights` is the sum of its files, `version` its name."""
 
     recognizer: StreamingRecognizer
     replica: Replica[ChunkRequest, tuple[Token, ...]]
     weights: str = ""
+    version: str = ""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -81,11 +84,12 @@ class FirstPass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Punctuation:
-    """The punctuation engine and its replica. `weights` is the sum of its files."""
+    """The punctuation engine and its replica. `weights` is the sum of its files, `version` its name."""
 
     punctuator: Punctuator
     replica: Replica[str, tuple[Mark, ...]]
     weights: str = ""
+    version: str = ""
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -137,13 +141,21 @@ class Models:
         recognition: Recognition,
         first_pass: FirstPass | None = None,
         punctuation: Punctuation | None = None,
+        vad_version: str = "",
     ) -> None:
         self.vad = vad
+        self.vad_version = vad_version
         self.vad_replica = vad_replica
         self.recognition = Slot(recognition)
         self.first_pass = None if first_pass is None else Slot(first_pass)
         self.punctuation = None if punctuation is None else Slot(punctuation)
         self._population = 0
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The names of those that a segment gets which begins now."""
+        named = (self.vad_version, *(slot.current.version for slot in self.slots))
+        return tuple(version for version in named if version)
 
     def lease(self, held: set[Lease]) -> Lease:
         """What serves a segment that begins now; in `held` until it is given back."""

@@ -74,6 +74,11 @@ class ResultInstruments:
             ["tenant"],
             registry=registry,
         )
+        self.other_models = Counter(
+            "streamscribe_takeovers_other_models",
+            "Sessions that were taken over by a worker with other versions of models than they had been heard with.",
+            registry=registry,
+        )
         self.hotword_finals = Counter(
             "streamscribe_hotword_finals",
             "Finals with text of sessions that have hot words, by whether they have at least one of them.",

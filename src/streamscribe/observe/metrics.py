@@ -135,6 +135,10 @@ class Metrics:
         """A segment in which nobody spoke."""
         self._results.finals.labels(self._label(tenant_id), "empty").inc()
 
+    def taken_over_with_other_models(self) -> None:
+        """A session whose former worker heard it with other versions."""
+        self._results.other_models.inc()
+
     def segment_degraded(self, tenant_id: TenantId) -> None:
         """A segment whose last final is the text of its first pass."""
         self._results.degraded.labels(self._label(tenant_id)).inc()

@@ -318,6 +318,7 @@ class MemorySessions:
             owners=lease.epoch - known.first_epoch + 1 if lease and known.first_epoch else 0,
             checkpoint_ms=checkpoint.start * 1000 // SAMPLE_RATE if checkpoint else None,
             saved_s=None if known.saved_at is None else now - known.saved_at,
+            models=checkpoint.models if checkpoint else (),
         )
 
 

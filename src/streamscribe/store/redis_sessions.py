@@ -100,8 +100,9 @@ class RedisSessions:
         if checkpoint is not None:
             made = encode_event(Checkpointed(lease.session_id, checkpoint))
             texts += [made, checkpoint.index, checkpoint.skip_bytes, checkpoint.start * 1000 // SAMPLE_RATE]
+            texts.append(" ".join(checkpoint.models))
         else:
-            texts += ["", 0, 0, 0]
+            texts += ["", 0, 0, 0, ""]
         named = (lease.session_id, lease.epoch, lease.owner, self._keep_us)
         self._fence(await self._link.run("save", (_record(lease.session_id), _INDEX), (*named, *texts)))
 

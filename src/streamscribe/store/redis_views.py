@@ -22,6 +22,7 @@ FIELDS = (
     "first_epoch",
     "checkpoint_ms",
     "saved_us",
+    "models",
 )
 """What is read of a record, in this order."""
 
@@ -84,4 +85,5 @@ def view_of(session_id: SessionId, values: Sequence[bytes | None], now_us: int) 
         owners=epoch - numbers.get("first_epoch", epoch) + 1 if epoch is not None else 0,
         checkpoint_ms=numbers.get("checkpoint_ms"),
         saved_s=ago_s("saved_us"),
+        models=tuple(texts.get("models", "").split()),
     )

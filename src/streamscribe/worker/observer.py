@@ -16,6 +16,10 @@ class WorkerObserver(Protocol):
         """The worker has forgotten it, for whatever reason."""
         ...
 
+    def taken_over_with_other_models(self) -> None:
+        """A session goes on here with other versions of models than it was heard with elsewhere."""
+        ...
+
     def first_partial_sent(self, latency_s: float) -> None:
         """A live segment's first partial, so long after its voice began."""
         ...

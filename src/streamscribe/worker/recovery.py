@@ -11,6 +11,7 @@ from streamscribe.core.options import Hotword
 from streamscribe.core.records import AudioChunk, Checkpointed, SessionOpened
 from streamscribe.core.trail import Mark, Trail
 from streamscribe.core.transcript import Transcript
+from streamscribe.models.pool import Models
 from streamscribe.worker.channel import Channel
 from streamscribe.worker.segment import Emit
 
@@ -35,12 +36,19 @@ class Recovery:
     """
 
     def __init__(
-        self, opened: SessionOpened, begin: Checkpoint, channels: Sequence[Channel], transcript: Transcript, emit: Emit
+        self,
+        opened: SessionOpened,
+        begin: Checkpoint,
+        channels: Sequence[Channel],
+        transcript: Transcript,
+        models: Models,
+        emit: Emit,
     ) -> None:
         self._session_id = opened.session_id
         self._format = opened.options.audio
         self._channels = channels
         self._transcript = transcript
+        self._models = models
         self._emit = emit
         self._told = self._forget_at = begin.start
         self._input = InputLog(bytes_before(self._format, begin.start) - begin.skip_bytes)
@@ -91,6 +99,7 @@ class Recovery:
             place.hotwords,
             tuple(trail.point for trail in self.trails),
             self._transcript.next_id,
+            self._models.versions,
         )
         self._emit(Checkpointed(self._session_id, checkpoint))
 

@@ -125,6 +125,14 @@ class Worker:
             slot.check_integrity()
             ensure(slot.leases == held, "each lease of a model is held by a segment")
 
+    def _compare_models(self, opened: SessionOpened) -> None:
+        """Says so where the session was heard with other versions: its text may go on otherwise than it began."""
+        had, have = opened.checkpoint.models if opened.checkpoint is not None else (), self._models.versions
+        if had and have and had != have:
+            log = _log.bind(session_id=opened.session_id, trace_id=opened.trace_id)
+            log.warning("a session goes on with other models", had=had, have=have)
+            self._observer.taken_over_with_other_models()
+
     def _accept(self, record: Record, tasks: asyncio.TaskGroup, tools: StreamTools) -> None:
         owned = self._sessions.get(record.session_id)
         if owned is not None and isinstance(record, SessionAbandoned):
@@ -138,6 +146,7 @@ class Worker:
             owned = self._sessions[record.session_id] = _Owned(record)
             owned.task = tasks.create_task(self._own(owned, tools), name=f"session-{record.session_id}")
             self._observer.stream_opened(record.tenant_id)
+            self._compare_models(record)
             self._count()
 
     async def _own(self, owned: _Owned, tools: StreamTools) -> None:

@@ -60,7 +60,7 @@ class Stream:
         self._piece_bytes = options.audio.bytes_per_second // _PIECES_PER_S
         self._hotwords = begin.hotwords
         transcript = Transcript(options.mode.last_pass, begin.segments)
-        self._recovery = Recovery(opened, begin, self.channels, transcript, emit)
+        self._recovery = Recovery(opened, begin, self.channels, transcript, tools.models, emit)
         self._teller = Teller(opened, transcript, begin.sequence, emit, tools.observer, self._recovery.conclude)
         self._models = tools.models
         self._leases: set[Lease] = set()
