@@ -123,7 +123,7 @@ def test_a_text_that_is_none_of_ours_is_as_if_not_there(text: bytes) -> None:
 FIELDS = (
     *("epoch", "first_epoch", "owner", "lease_end_us", "ends", "same", "ended_at", "place"),
     *("since_us", "told_us", "saved_us", "at", "skip", "checkpoint_ms", "received_ms", "processed_ms"),
-    *("opened", "checkpoint", "tenant", "called", "gateway", "stage", "ticket", "places"),
+    *("opened", "checkpoint", "tenant", "called", "gateway", "stage", "ticket", "places", "models"),
 )
 
 
