@@ -24,9 +24,13 @@ PATIENCE_S = 6.0
 MAX_PASTS = 4096
 """That are read at one time."""
 
+MAX_KEPT_BYTES = 64_000_000
+"""Of what has been read, for those who come next; half a minute of forty sessions. Beyond it is read again."""
+
 _BATCH = 1000
 _POLL_S = 0.05
 _LINGER_S = 2.0
+_KEPT_S = 1.0
 
 
 class Recall:
@@ -121,17 +125,31 @@ class _Reader:
 
 @dataclass(slots=True)
 class _Track:
-    """Where the consumer is in a partition; `sought`: nothing has come since it was to be put there."""
+    """What was read of a partition: from `begin` to before `offset`, where the consumer is. `sought`: nothing has come
+    since it was to be put there. `kept` is what has come, by session."""
 
+    begin: int
     offset: int
     sought: bool = True
+    kept: dict[bytes, list[Message]] = field(default_factory=dict)
+    kept_bytes: int = 0
+
+    def keep(self, key: bytes, message: Message) -> None:
+        """For those who come later."""
+        self.kept.setdefault(key, []).append(message)
+        self.kept_bytes += len(message.value() or b"")
+
+    def forget(self) -> None:
+        """Keeps nothing of what came until now."""
+        self.begin, self.kept, self.kept_bytes = self.offset, {}, 0
 
 
 class Reading:
-    """The consumer at many partitions. It goes back where a newcomer needs that; the others pass over what they had.
+    """The consumer at many partitions, which come and go one by one. What it has read is kept, within bounds, for those
+    who come next; only for what lies before that it goes back, and the others pass over what they had.
 
-    Partitions come and go one by one: to give the consumer all of them anew, for each newcomer and each leg, threw away
-    what it had fetched of the others, and where fifty sessions came within a second nobody's past was read in time.
+    Where many sessions come at once each wants the same partitions. As long as each newcomer moved the consumer, what
+    was fetched was thrown away, or read again, and of fifty within four seconds nobody's past was read in time.
     """
 
     def __init__(self, consumer: Consumer, names: Topics, clock: Callable[[], float] = time.monotonic) -> None:
@@ -143,6 +161,8 @@ class Reading:
         self._placed: set[Where] = set()
         self._to_place: set[Where] = set()
         self._gaps = Gaps(clock)
+        self._asked_before: dict[int, tuple[float, int]] = {}
+        """When a partition's committed offset was asked for, and what it was."""
 
     @property
     def busy(self) -> bool:
@@ -161,38 +181,35 @@ class Reading:
         """Takes more in, reads on for a moment, and gives those that are complete or late."""
         if asked:
             self._take_in(asked)
-        if self._to_place or self._gaps.behind():
-            self._place()
+        self._place()
         turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
         for reader in turned:
             self._begin_leg(reader)
+        if sum(track.kept_bytes for track in self._tracks.values()) > MAX_KEPT_BYTES:
+            for track in self._tracks.values():
+                track.forget()
         return self._ended()
 
     def _place(self) -> None:
-        """Puts the consumer where the pasts are read on; what else it reads it goes on with."""
-        wanted = {place for reader in self._readers.values() for place in reader.at}
-        for place in set(self._tracks) - wanted:
-            self._gaps.end(place)
-            del self._tracks[place]
-        for place in self._gaps.behind():
-            self._gaps.gone_back(place)
-            self._tracks[place].sought = True
-            self._to_place.add(place)
-        left = (self._placed - wanted) | (self._placed & self._to_place)
-        come = self._to_place & wanted
-        self._consumer.incremental_unassign([TopicPartition(*place) for place in left])
-        self._consumer.incremental_assign([TopicPartition(*place, self._tracks[place].offset) for place in come])
-        self._placed = (self._placed - left) | come
-        self._to_place = set()
+        """Puts the consumer where the pasts are read on, and nowhere else; what it reads already it goes on with."""
+        wanted = {where for reader in self._readers.values() for where in reader.at}
+        for where in self._gaps.behind():
+            self._gaps.gone_back(where)
+            self._tracks[where].sought = True
+            self._to_place.add(where)
+        left = self._placed - (wanted - self._to_place)
+        come = wanted - (self._placed - left)
+        if left:
+            self._consumer.incremental_unassign([TopicPartition(*where) for where in left])
+        if come:
+            self._consumer.incremental_assign([TopicPartition(*where, self._tracks[where].offset) for where in come])
+        self._placed = wanted
+        self._to_place.clear()
 
     def _take_in(self, asked: list[Past]) -> None:
         """Records are read from where the workers' group would go on, for each live session has its last one behind
         that; or from the mark of its place, where that is later."""
-        numbers = {past.audio_partition for past in asked}
-        parts = [TopicPartition(self._topics.audio, number) for number in numbers]
-        committed: dict[int, int] = {
-            part.partition: max(0, part.offset) for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S)
-        }
+        committed = self._committed({past.audio_partition for past in asked})
         ends_at = self._clock() + PATIENCE_S
         for past in asked:
             reader = self._readers[past.session_id.encode()] = _Reader(past, ends_at)
@@ -201,25 +218,42 @@ class Reading:
             self._follow(reader, (audio, number), max(committed[number], marked))
             self._begin_leg(reader)
 
-    def _begin_leg(self, reader: _Reader) -> None:
-        reader.past.begin_leg()
-        reader.at = {where: at for where, at in reader.at.items() if where[0] != self._topics.results}
-        if (place := reader.past.place) is not None:
-            self._follow(reader, (self._topics.results, place.partition), place.offset)
+    def _committed(self, numbers: set[int]) -> dict[int, int]:
+        """Where the workers' group would go on, or would have lately: that lies before it, and asking takes a while."""
+        now = self._clock()
+        self._asked_before = {
+            number: (at, offset) for number, (at, offset) in self._asked_before.items() if now < at + _KEPT_S
+        }
+        parts = [TopicPartition(self._topics.audio, number) for number in numbers - self._asked_before.keys()]
+        if parts:
+            for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S):
+                self._asked_before[part.partition] = now, max(0, part.offset)
+        return {number: self._asked_before[number][1] for number in numbers}
 
-    def _follow(self, reader: _Reader, place: Where, offset: int) -> None:
-        """Reads a partition for the past too, from an offset on."""
-        reader.at[place] = offset
-        track = self._tracks.get(place)
-        if track is not None and track.offset <= offset:
-            return
+    def _begin_leg(self, reader: _Reader) -> None:
+        """Goes to the place whose turn it is; of what is kept a place may be read to its end at once."""
+        turned = True
+        while turned:
+            reader.past.begin_leg()
+            reader.at = {where: at for where, at in reader.at.items() if where[0] != self._topics.results}
+            place = reader.past.place
+            turned = place is not None and self._follow(reader, (self._topics.results, place.partition), place.offset)
+
+    def _follow(self, reader: _Reader, where: Where, offset: int) -> bool:
+        """Reads a partition for the past too, from an offset on; whether its place has changed with what is kept."""
+        reader.at[where] = offset
+        track = self._tracks.get(where)
+        if track is not None and track.begin <= offset:
+            kept = track.kept.get(reader.past.session_id.encode(), [])
+            return any(self._give(reader, where, message) for message in kept)
         if track is not None:
             for other in self._readers.values():
-                if other is not reader and place in other.at:
-                    other.at[place] = max(other.at[place], track.offset)
-        self._tracks[place] = _Track(offset)
-        self._gaps.begin(place, offset)
-        self._to_place.add(place)
+                if other is not reader and where in other.at:
+                    other.at[where] = max(other.at[where], track.offset)
+        self._tracks[where] = _Track(offset, offset)
+        self._gaps.begin(where, offset)
+        self._to_place.add(where)
+        return False
 
     def _hear(self, message: Message) -> _Reader | None:
         """A message; gives the one whose next place is to be read from now on."""
@@ -228,31 +262,40 @@ class Reading:
             if error.fatal():
                 raise KafkaException(error)
             return None
-        place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
-        track = self._tracks.get(place)
-        if track is None or not self._gaps.takes(place, offset):
+        where, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        track = self._tracks.get(where)
+        if track is None or not self._gaps.takes(where, offset):
             return None
-        of_results = place[0] == self._topics.results
-        if track.sought and of_results and offset > track.offset:
-            self._lose(place, offset)
+        if track.sought and where[0] == self._topics.results and offset > track.offset:
+            self._lose(where, offset)
+            track.begin = offset
         track.sought, track.offset = False, offset + 1
         key = message.key() or b""
-        reader = self._readers.get(key if isinstance(key, bytes) else key.encode())
-        if reader is None or offset < reader.at.get(place, inf):
-            return None
-        reader.at[place] = offset + 1
+        key = key if isinstance(key, bytes) else key.encode()
+        track.keep(key, message)
+        reader = self._readers.get(key)
+        return reader if reader is not None and self._give(reader, where, message) else None
+
+    def _give(self, reader: _Reader, where: Where, message: Message) -> bool:
+        """A message of the session; whether its next place is to be read from now on."""
+        offset = message.offset() or 0
+        if offset < reader.at.get(where, inf):
+            return False
+        reader.at[where] = offset + 1
         past, leg = reader.past, reader.past.leg
         with suppress(BadRequest):  # the worker, or the gateway before us, has put it aside too
-            past.result(message) if of_results else past.record(message)
+            past.result(message) if where[0] == self._topics.results else past.record(message)
         if past.leg == leg:
-            return None
-        del reader.at[place]  # what else came of this partition belongs to no leg, or to a later one
-        return reader
+            if past.records_read and where[0] != self._topics.results:
+                del reader.at[where]
+            return False
+        del reader.at[where]  # what else came of this partition belongs to no leg, or to a later one
+        return True
 
-    def _lose(self, place: Where, begin: int) -> None:
+    def _lose(self, where: Where, begin: int) -> None:
         """The log begins later than it should: what was told before is gone."""
         for reader in self._readers.values():
-            if reader.at.get(place, begin) < begin:
+            if reader.at.get(where, begin) < begin:
                 reader.past.error = SessionNotFound()
 
     def _ended(self) -> list[Past]:
