@@ -5,7 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from streamscribe.cli.screen import JsonScreen
+from streamscribe.cli.stream import play
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
+from streamscribe.core.messages import Closed, Resumed
+from streamscribe.core.options import Mode
+from streamscribe.wire.native_client import StartMessage
+from tests.client.scripted_server import SESSION, Peer, Server
 from tests.service.conftest import EVERYBODY
 
 
@@ -47,6 +53,25 @@ def test_of_several_servers_the_next_is_tried_where_one_is_not_there(run, record
     assert (done.code, done.err) == (0, "")
     done = run("stream", recording("a.wav"), "--url", "127.0.0.1:1", "--url", "127.0.0.1:2")
     assert done.err.startswith("error: no server answers at ws://127.0.0.1:1/ws/asr or ws://127.0.0.1:2/ws/asr; ")
+
+
+async def test_that_a_session_goes_on_elsewhere_is_one_line_on_standard_error(recording, capsys):
+    async def first(peer: Peer) -> None:
+        await peer.greet()
+        await peer.hear_all(2)
+        peer.vanish()
+
+    async def second(peer: Peer) -> None:
+        await peer.hear()
+        await peer.say(Resumed(SESSION, 0, 0))
+        while await peer.hear() != {"type": "end"}:
+            pass
+        await peer.say(Closed("end", 0))
+
+    async with Server(first, second) as server:
+        start = StartMessage(mode=Mode.TWO_PASS)
+        await play(recording("a.wav"), server.url, start=start, key=None, speed=0, screen=JsonScreen())
+    assert capsys.readouterr().err == f"the connection was lost; resumed at {server.url}\n"
 
 
 def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_path):

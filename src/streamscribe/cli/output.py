@@ -11,6 +11,8 @@ from rich.table import Table
 
 MAX_WIDTH = 1000
 """Of a table, in characters."""
+FOLDED_WIDTH = 100
+"""Of a table whose columns fold."""
 
 out = Console(soft_wrap=True, highlight=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
@@ -40,6 +42,11 @@ def print_table(table: Table) -> None:
     """A table with whole cells however narrow the screen is: what is cut can neither be copied nor searched for."""
     needed = Measurement.get(out, out.options.update(max_width=MAX_WIDTH), table).maximum
     Console(soft_wrap=True, highlight=False, emoji=False, width=max(out.width, needed)).print(table)
+
+
+def print_folded(table: Table) -> None:
+    """A table as wide as the screen, and no narrower than `FOLDED_WIDTH`; its columns say which of them fold."""
+    Console(soft_wrap=True, highlight=False, emoji=False, width=max(out.width, FOLDED_WIDTH)).print(table)
 
 
 def complain(message: str) -> None:

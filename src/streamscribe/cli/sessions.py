@@ -1,15 +1,16 @@
 """`streamscribe sessions`: who has which session in a cluster, and where it stands, for the engineer on call."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+from rich.box import HORIZONTALS
 from rich.table import Table
 
 from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
-from streamscribe.cli.output import Exit, err, fail, out, print_json, print_table
+from streamscribe.cli.output import Exit, err, fail, out, print_folded, print_json
 
 if TYPE_CHECKING:
     from streamscribe.core.session_view import SessionPage, SessionView
@@ -23,6 +24,8 @@ app = typer.Typer(
 )
 
 MAX_LISTED = 10_000
+ID_CHARS = 32
+"""Of a session on the bus: never folded."""
 MINUTE_S, HOUR_S = 60, 3600
 
 T = TypeVar("T")
@@ -37,6 +40,9 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """List sessions: those without a worker first, then by their lag.
+
+    `owners`: how many workers have had it. `received` and `lag`: seconds of audio, and what of it waits. `kept`: when
+    its gateway last spoke of it.
 
     Examples:
 
@@ -60,12 +66,7 @@ def list_(
     if not views:
         err.print("no session is open")
         return
-    table = Table("session", "tenant", "stage", "gateway", "worker", "owners", "lag", "received", "heard of", "age")
-    for view in views:
-        who = (str(view.session_id), view.tenant_id or "", view.stage or "")
-        where = (view.gateway or "none", view.owner or "none", str(view.owners))
-        table.add_row(*who, *where, _ms(view.lag_ms), _ms(view.received_ms), _ago(view.told_s), _s(view.age_s))
-    print_table(table)
+    print_folded(table_of(views))
     _tell_more(page, limit)
 
 
@@ -131,6 +132,24 @@ def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") 
     return asyncio.run(run())
 
 
+def table_of(views: "Iterable[SessionView]") -> Table:
+    """Two lines for each: names of processes are long."""
+    table = Table(box=HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, show_lines=True)
+    table.add_column("session\ntenant", overflow="fold", min_width=ID_CHARS)
+    table.add_column("gateway\nworker", overflow="fold")
+    for heading in "stage\nowners", "lag\nreceived", "age\nkept":
+        table.add_column(heading, no_wrap=True)
+    for view in views:
+        table.add_row(
+            f"{view.session_id}\n{view.tenant_id or ''}",
+            f"{view.gateway or 'none'}\n{view.owner or 'none'}",
+            f"{view.stage or ''}\n{view.owners}",
+            f"{_ms(view.lag_ms)}\n{_ms(view.received_ms)}",
+            f"{_s(view.age_s)}\n{_ago(view.told_s)}",
+        )
+    return table
+
+
 def _urgency(view: "SessionView") -> tuple[bool, int]:
     return view.owner is not None, -(view.lag_ms or 0)
 
@@ -156,7 +175,7 @@ def _lines(view: "SessionView") -> list[tuple[str, str]]:
         ("tenant", view.tenant_id or ""),
         ("age", _s(view.age_s)),
         ("stage", view.stage or ""),
-        ("gateway", f"{view.gateway}, heard of {_ago(view.told_s)}" if view.gateway else "none"),
+        ("gateway", f"{view.gateway}, which kept it {_ago(view.told_s)}" if view.gateway else "none"),
         ("worker", worker),
         ("epoch", "" if view.epoch is None else f"{view.epoch}, of owner number {view.owners}"),
         ("received", _ms(view.received_ms)),

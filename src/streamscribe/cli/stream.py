@@ -1,6 +1,7 @@
 """`streamscribe stream`: plays a file into a server as if it were spoken, and shows what the server hears."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -113,13 +114,14 @@ async def play(
 ) -> list["ResultMessage"]:
     """Streams a file and shows every message; gives the finals, of each segment that of its last pass.
 
-    Of several URLs the next is tried after each that fails.
+    Of several URLs the next is tried after each that fails. Where the session goes on after a broken connection is a
+    line on standard error.
 
     Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded; perhaps in a group.
     """
     from streamscribe.audio.decode import DecodeLimits, decode
     from streamscribe.client.native import NativeClient
-    from streamscribe.wire.native_server import ResultMessage
+    from streamscribe.wire.native_server import ResultMessage, ResumedMessage
 
     finals: dict[int, ResultMessage] = {}
     try:
@@ -142,7 +144,9 @@ async def play(
             tasks.create_task(send())
             async for message in client:
                 screen.show(message)
-                if isinstance(message, ResultMessage) and message.is_final:
+                if isinstance(message, ResumedMessage):
+                    sys.stderr.write(f"the connection was lost; resumed at {client.url}\n")  # which live text lets pass
+                elif isinstance(message, ResultMessage) and message.is_final:
                     finals[message.segment_id] = message
     finally:
         screen.close()

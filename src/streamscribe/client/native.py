@@ -239,6 +239,11 @@ class NativeClient:
             self._retry_after_s = message.retry_after_ms / 1000
 
     @property
+    def url(self) -> str:
+        """Of the server that is spoken to, of several the last that was tried."""
+        return self._addresses.current
+
+    @property
     def _outlives_its_server(self) -> bool:
         """Whether another server can go on with the session."""
         return self.connected.durability == "log"
