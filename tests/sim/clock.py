@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import heapq
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -125,9 +126,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _process_events(self, event_list: list[Any]) -> None:
         pass
 
-    def _write_to_self(self) -> None:
-        raise AssertionError("no other thread may speak to the loop of a simulation")
-
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
@@ -139,6 +137,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         due = _Due(callback, args, context)
         due.handle = super().call_soon(node.run, due, context=context)
         return due.handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """As `call_soon`; the only thread is the loop's."""
+        assert threading.get_ident() == self._thread_id, "no other thread may speak to the loop of a simulation"
+        return self.call_soon(callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None

@@ -29,6 +29,8 @@ from tests.sim.store import SimAttempts, SimStore
 from tests.worker.takeover import CountsHotwords
 
 POLICY = BatchPolicy(max_batch_size=8, wait_ms=1)
+MAX_INSIDE = 3
+"""Less than `answering.MAX_INSIDE`, so that it is met."""
 PATIENCE_S = 30.0
 """Longer than faults can hold up an answer."""
 DRAIN_S = 5.0
@@ -147,13 +149,15 @@ class Habits:
     patience_s: float
     degrade_after_ms: int | None
     cost_s: float
+    policy: BatchPolicy
+    """How much a worker may ask at a time."""
 
     @staticmethod
     def of(rng: random.Random) -> "Habits":
         """Some are impatient; some tell the first pass' text after a while; some finalizers are slow."""
-        return Habits(
-            rng.choice((PATIENCE_S, PATIENCE_S, 4.0)), rng.choice((None, None, 800)), rng.choice((0.01, 0.1, 1.0))
-        )
+        patience_s, degrade_after_ms = rng.choice((PATIENCE_S, PATIENCE_S, 4.0)), rng.choice((None, None, 800))
+        cost_s, room = rng.choice((0.01, 0.1, 1.0)), rng.choice((2, 256))
+        return Habits(patience_s, degrade_after_ms, cost_s, BatchPolicy(max_batch_size=8, wait_ms=1, max_inflight=room))
 
     @property
     def impatient(self) -> bool:
@@ -187,7 +191,7 @@ class FinalizerFleet:
     def recognition(self, node: Node) -> tuple[Recognition, SimFinalizers]:
         """What a worker has in place of a recogniser."""
         patience = Patience(self.habits.patience_s, self.habits.patience_s)
-        asking = SimFinalizers(self._kafka, POLICY, patience)
+        asking = SimFinalizers(self._kafka, self.habits.policy, patience)
         asking.begin(self.group.broker, node)
         return Recognition(RecognizerElsewhere(CountsHotwords.tail_padding_ms), asking), asking
 
@@ -264,7 +268,7 @@ class FinalizerFleet:
     def check_integrity(self) -> None:
         """All ledgers' equations."""
         for process in self.processes.values():
-            if not process.node.frozen:
+            if not (process.node.frozen or process.ended or process.over):
                 process.bus.check_integrity()
                 process.stage.check_integrity()
 

@@ -6,9 +6,11 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 
+from streamscribe.bus.kafka.finals import answering
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import AudioChunk, Record
 from streamscribe.models.ports import Origin
@@ -18,7 +20,7 @@ from tests.sim.client import SimClient
 from tests.sim.clock import VirtualLoop, run_virtually
 from tests.sim.cluster import ORPHANED_AFTER_S, Cluster
 from tests.sim.faults import CLUSTER_KINDS, FINALS_KINDS, KINDS, Fault, plan
-from tests.sim.finals import FinalizerFleet, is_expected
+from tests.sim.finals import MAX_INSIDE, FinalizerFleet, is_expected
 from tests.sim.gateway import GatewayProcess
 from tests.sim.kafka_site import KafkaSite
 from tests.sim.local import Site
@@ -104,7 +106,8 @@ def simulate(seed: int) -> Run:
         await _Stage(run).play()
 
     try:
-        _, loop = run_virtually(main)
+        with patch.object(answering, "MAX_INSIDE", MAX_INSIDE):
+            _, loop = run_virtually(main)
         _nothing_left(loop)
         for client in run.clients:
             oracle.check(run, client)
