@@ -5,15 +5,19 @@ import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from streamscribe.bootstrap.cluster.finalizer import Hearing
 from streamscribe.bootstrap.models import ModelLoader
-from streamscribe.bootstrap.reload import Reloading
-from streamscribe.models.pool import Models, Recognition
+from streamscribe.bootstrap.reload import Reloading, role_of_finalizer, roles_of
+from streamscribe.core.batching import Priority
+from streamscribe.core.fair_share import NOBODYS
+from streamscribe.models.pool import Models, Recognition, start_and_wait
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.settings import ModelSettings
 from tests.models.tiny import BUNDLED
@@ -38,7 +42,7 @@ async def tiny(model_dir: Path, free: float = 1e12, **more: Any) -> AsyncIterato
     models.start()
     try:
         models.wait_ready()
-        yield models, Reloading(models, loader, settings, told, free=lambda: free), told
+        yield models, Reloading(roles_of(models, loader), settings, told, free=lambda: free), told
     finally:
         models.close()
 
@@ -100,7 +104,7 @@ async def test_a_gpu_without_room_is_asked_for_models_that_may_run_there_alone(m
     models.start()
     try:
         models.wait_ready()
-        reloading = Reloading(models, loader, settings, told, free=lambda: 1e12, gpu_free=gpu_free)
+        reloading = Reloading(roles_of(models, loader), settings, told, free=lambda: 1e12, gpu_free=gpu_free)
         folders = {"tiny-punc": shutil.copytree(BUNDLED / "tiny-punc", tmp_path / "punc")}
         changed = of(model_dir, second_pass="sensevoice", folders=folders)
         (folders["tiny-punc"] / "notes.txt").write_text("retrained")
@@ -168,7 +172,7 @@ async def test_a_version_that_hangs_is_refused_after_a_while_and_the_next_reload
     try:
         await asyncio.to_thread(models.wait_ready)
         before = current(models)
-        reloading = Reloading(models, loader, settings, told, free=lambda: 1e12)
+        reloading = Reloading(roles_of(models, loader), settings, told, free=lambda: 1e12)
         loop = asyncio.get_running_loop()
         loader.gate.clear()
         loader.entered = lambda: loop.call_soon_threadsafe(loop.call_later, 2.0, loader.gate.set)
@@ -181,3 +185,52 @@ async def test_a_version_that_hangs_is_refused_after_a_while_and_the_next_reload
     finally:
         loader.gate.set()
         await asyncio.to_thread(models.close)
+
+
+@asynccontextmanager
+async def finalizer(model_dir: Path, **more: Any) -> AsyncIterator[tuple[Hearing, Reloading]]:
+    loader, settings = ModelLoader(), of(model_dir, **more)
+    hearing = Hearing(loader.recognition(settings))
+    try:
+        await asyncio.to_thread(start_and_wait, hearing.slot.current)
+        yield hearing, Reloading([role_of_finalizer(hearing.slot, loader)], settings, Told(), free=lambda: 1e12)
+    finally:
+        await asyncio.to_thread(hearing.close)
+
+
+async def test_a_finalizer_takes_another_model_while_what_it_was_asked_before_is_heard_by_the_former(
+    model_dir: Path,
+) -> None:
+    request = SegmentRequest(np.zeros(16_000, np.float32))
+    async with finalizer(model_dir) as (hearing, reloading):
+        former = hearing.slot.current
+        assert await reloading.to(of(model_dir, max_chunk_batch_size=2)) == {}
+        asked = [asyncio.ensure_future(hearing(request, Priority.URGENT, 1.0, NOBODYS)) for _ in range(20)]
+        await asyncio.sleep(0)
+        assert hearing.slot.leases == 20
+        assert await reloading.to(of(model_dir, second_pass="sensevoice")) == {"recognizer": "done"}
+        await asyncio.gather(*asked)
+        assert hearing.slot.versions == (hearing.slot.current,)
+        assert hearing.slot.current is not former
+        assert hearing.not_ready() == []
+        assert (await hearing(request, Priority.URGENT, 1.0, NOBODYS)).text == ""
+
+
+@pytest.mark.parametrize(("flaw", "why"), [("tail_padding_ms", "more audio"), ("reads_on", "was said before")])
+async def test_a_finalizer_refuses_a_model_for_which_its_workers_do_not_cut(
+    model_dir: Path, flaw: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with finalizer(model_dir) as (hearing, _):
+        loader, settings = ModelLoader(), of(model_dir)
+
+        class Other(ModelLoader):
+            def recognition(self, settings: ModelSettings) -> Recognition:
+                made = loader.recognition(settings)
+                if flaw == "reads_on":
+                    return replace(made, reads_on=True)
+                made.recognizer.tail_padding_ms += 1  # type: ignore[misc]
+                return made
+
+        reloading = Reloading([role_of_finalizer(hearing.slot, Other())], settings, Told(), free=lambda: 1e12)
+        assert await reloading.to(of(model_dir, threads=2)) == {"recognizer": "unfit"}
+        assert why in capsys.readouterr().out

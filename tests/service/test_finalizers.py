@@ -2,15 +2,20 @@
 
 import asyncio
 import re
+import shutil
+import signal
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+import yaml
 
 from streamscribe.bench.recordings import recordings
 from streamscribe.client.errors import ServerError
+from tests.models.tiny import BUNDLED
 from tests.service.cluster_kit import Cluster, Role, cluster
 from tests.service.kit import RATE, noise_speech, session
 from tests.service.test_cluster import Told, heard_by, settled, speaking
@@ -118,4 +123,35 @@ async def test_with_real_models_the_texts_are_those_of_a_worker_that_has_them_al
     assert await talking == alone
     assert figures(worker, "streamscribe_finals_answered_total")[""] >= sum(len(told) for told in alone) / 2
     for role in (worker, *finalizers):
+        assert await role.stop() == 0
+
+
+async def test_a_finalizer_replaces_its_model_at_sighup_while_sessions_speak_and_nobody_hears_it(
+    running: Cluster, gateway: Role, tmp_path: Path
+) -> None:
+    spoken = [np.concatenate([SILENCE, one.samples, SILENCE]).tobytes() for one in recordings("paused")][:2]
+    config = tmp_path / "streamscribe.yaml"
+
+    def version(number: int) -> None:
+        """Another version of the second pass: the same files and one more."""
+        folder = shutil.copytree(BUNDLED / "tiny-paraformer", tmp_path / f"version-{number}")
+        (folder / "version").write_text(f"{number}")
+        config.write_text(yaml.safe_dump({"model": {"folders": {"tiny-paraformer": str(folder)}}}))
+
+    version(1)
+    worker = running.worker(*TINY, *BY_FINALIZERS)
+    finalizer = running.finalizer(*TINY, "--config", str(config))
+    await asyncio.to_thread(settled, [worker])
+    await asyncio.to_thread(shared, [finalizer])
+    await let_in(gateway)
+    alone = await heard_by(gateway, spoken)
+    talking = asyncio.ensure_future(all_speak(gateway, spoken))
+    version(2)
+    finalizer.process.send_signal(signal.SIGHUP)
+    swapped = '{result="done",role="recognizer"}'
+    while figures(finalizer, "streamscribe_model_swaps_total").get(swapped) != 1:
+        await asyncio.sleep(0.1)
+    assert await talking == alone
+    assert await heard_by(gateway, spoken) == alone
+    for role in (worker, finalizer):
         assert await role.stop() == 0

@@ -1,7 +1,7 @@
 """New versions of models while they serve: what has changed, and whether there is room for two."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
@@ -88,8 +88,7 @@ class Reloading:
 
     def __init__(
         self,
-        models: Models,
-        loader: ModelLoader,
+        roles: Sequence[Role[Any]],
         settings: ModelSettings,
         observer: ReloadObserver,
         *,
@@ -101,15 +100,14 @@ class Reloading:
 
         `free` tells bytes of memory, `gpu_free` those of a device, infinite where that is no GPU.
         """
-        self._models = models
         self._settings = settings
         self._observer = observer
         self._replaced = replaced
         self._free = free
         self._gpu_free = gpu_free
         self._one_at_a_time = asyncio.Lock()
-        self._roles = _roles(models, loader)
-        self._serving = {role.name: role.recipe(settings, role.slot.current.weights) for role in self._roles}
+        self._roles = roles
+        self._serving = {role.name: role.recipe(settings, role.slot.current.weights) for role in roles}
 
     async def to(self, settings: ModelSettings) -> Mapping[str, str]:
         """What became of each role that was to change: `done` or why not. Returns when former versions are freed."""
@@ -135,7 +133,6 @@ class Reloading:
         if version is None:
             return None
         former = role.slot.replace(version)
-        self._models.population = self._models.population  # the new stage knows of nobody yet
         self._serving[role.name] = recipe
         self._replaced()
         await role.slot.freed(former)
@@ -172,13 +169,12 @@ class Reloading:
             raise SwapRefused(Refusal.MEMORY, f"{need / 2**20:.0f} MiB are needed, {max(0.0, room) / 2**20:.0f} left")
 
 
-def _roles(models: Models, loader: ModelLoader) -> list[Role[Any]]:
+def roles_of(models: Models, loader: ModelLoader) -> list[Role[Any]]:
+    """All that may be replaced of a worker's models."""
     first, marks = models.first_pass, models.punctuation
     roles: list[Role[Any]] = []
     if loader.elsewhere is None:
-        roles.append(
-            Role("recognizer", models.recognition, recognizer_ids, loader.recognition, _shorter, _NOT_OF_RECOGNIZER)
-        )
+        roles.append(_recognizer_role(models.recognition, loader, _shorter))
     if first is not None:
         roles.append(
             Role("first-pass", first, _only(streaming_id), loader.first_pass, _other_chunks, _NOT_OF_FIRST_PASS)
@@ -188,6 +184,17 @@ def _roles(models: Models, loader: ModelLoader) -> list[Role[Any]]:
             Role("punctuation", marks, _only(punctuator_id), loader.punctuation, _anything, _NOT_OF_PUNCTUATION)
         )
     return roles
+
+
+def role_of_finalizer(slot: Slot[Recognition], loader: ModelLoader) -> Role[Recognition]:
+    """The recogniser of a finalizer, for which workers cut segments by their settings."""
+    return _recognizer_role(slot, loader, _not_for_workers)
+
+
+def _recognizer_role(
+    slot: Slot[Recognition], loader: ModelLoader, unfit: Callable[[Recognition, Recognition], str | None]
+) -> Role[Recognition]:
+    return Role("recognizer", slot, recognizer_ids, loader.recognition, unfit, _NOT_OF_RECOGNIZER)
 
 
 def _only(id_of: Callable[[ModelSettings], str | None]) -> Callable[[ModelSettings], tuple[str, ...]]:
@@ -202,6 +209,14 @@ def _shorter(former: Recognition, new: Recognition) -> str | None:
     if new.recognizer.max_samples < former.recognizer.max_samples:
         return "it takes shorter segments than sessions cut"
     return None
+
+
+def _not_for_workers(former: Recognition, new: Recognition) -> str | None:
+    if new.recognizer.tail_padding_ms > former.recognizer.tail_padding_ms:
+        return "it needs more audio behind a segment than workers send: they have to know of it first"
+    if new.reads_on != former.reads_on:
+        return "workers send it what was said before where it reads none, or the reverse: they have to know of it first"
+    return _shorter(former, new)
 
 
 def _other_chunks(former: FirstPass, new: FirstPass) -> str | None:

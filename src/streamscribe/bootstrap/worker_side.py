@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeVar
 
 from streamscribe.bootstrap.caches import Caches, check_context, open_caches
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.models import ModelLoader
-from streamscribe.bootstrap.reload import Reloading
+from streamscribe.bootstrap.reload import Reloading, roles_of
 from streamscribe.models.memory import share_heap
 from streamscribe.models.pool import Models, Recognition
 from streamscribe.models.replica import StepReport
@@ -95,7 +94,12 @@ async def worker_side(
         running.append(tasks.create_task(sweep(caches.levels)))
         models.start()
         running.append(tasks.create_task(_warm(models, text, metrics)))
-        reloading = Reloading(models, loader, settings.model, metrics, replaced=partial(watch, models))
+
+        def replaced() -> None:
+            models.population = models.population  # the new stage knows of nobody yet
+            watch(models)
+
+        reloading = Reloading(roles_of(models, loader), settings.model, metrics, replaced=replaced)
         try:
             yield WorkerSide(models, caches, reloading)
         finally:

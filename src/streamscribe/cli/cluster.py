@@ -146,7 +146,7 @@ def finalizer(
 
     Needs KAFKA_BROKERS and REDIS_URL (or kafka.brokers and store.redis_url), and the profile and model of the workers.
     Of its models it loads the one that recognises segments. On SIGTERM or Ctrl-C it answers what it has read, leaves
-    the rest to the others, and ends with exit code 0.
+    the rest to the others, and ends with exit code 0. SIGHUP replaces its model, as with `serve`.
 
     Examples:
 
@@ -156,7 +156,8 @@ def finalizer(
     ```
     """
     started_at = monotonic()
-    settings = settings_from(
+    read = partial(
+        settings_from,
         config,
         set_,
         finalizer__health_port=health_port,
@@ -164,6 +165,7 @@ def finalizer(
         model__second_pass=model,
         observe__log_format=log_format,
     )
+    settings = read()
     from streamscribe.bootstrap.engines import recognizer_ids
 
     require_models(settings, wanted=lambda model_id: model_id in recognizer_ids(settings.model))
@@ -174,7 +176,7 @@ def finalizer(
 
     configure(settings.observe)
     announce = _tell_json if json else partial(_tell, "finalizer")
-    uvloop.run(serve_finalizer(settings, started_at=started_at, announce=announce))
+    uvloop.run(serve_finalizer(settings, started_at=started_at, announce=announce, reread=read))
     leave()
 
 

@@ -71,8 +71,8 @@ def up(
     """Start a cluster on this machine, and keep it until Ctrl-C: all its processes, one address before the gateways.
 
     A Redis and a broker of its own, where it is given none, keep all in memory. A role that dies is started again: kill
-    one under a live session and see that nothing is lost. SIGHUP lets the workers read their settings again. It says
-    what to set in another shell, so that commands there are of this cluster.
+    one under a live session and see that nothing is lost. SIGHUP lets workers and finalizers read their settings
+    again. It says what to set in another shell, so that commands there are of this cluster.
 
     Examples:
 

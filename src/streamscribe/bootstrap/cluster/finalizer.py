@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
-from streamscribe.bootstrap.caches import Caches, open_caches
+from streamscribe.bootstrap.caches import open_caches
 from streamscribe.bootstrap.cluster.board import on_board
-from streamscribe.bootstrap.cluster.health import Health, metrics_door
+from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.models import ModelLoader
+from streamscribe.bootstrap.reload import Reloading, reload_at_hangup, role_of_finalizer
 from streamscribe.bootstrap.sessions import need_cluster, open_attempts
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import ModelUnavailable
@@ -24,8 +24,8 @@ from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.models.memory import share_heap
 from streamscribe.models.pool import WATCH_EVERY_S, Recognition, close_version, start_and_wait
 from streamscribe.models.ports import Hypothesis, SegmentRequest
+from streamscribe.models.slot import Slot
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
-from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import Settings
@@ -34,54 +34,54 @@ if TYPE_CHECKING:
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
 
 
-_log = get_logger(__name__)
-
-
 class Stopped(Exception):
     """The recogniser can hear nothing any more: others must take over what is asked."""
 
 
-@dataclass(frozen=True, slots=True)
 class Hearing:
-    """The recogniser, for requests of the log."""
+    """The recogniser, for requests of the log; a request is heard to its end by the version that it came to."""
 
-    recognition: Recognition
+    def __init__(self, recognition: Recognition) -> None:
+        self.slot = Slot(recognition)
 
     async def __call__(self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share) -> Hypothesis:
         """What was heard. Raises Stopped where the model has stopped, hangs or fails at everything."""
-        stage = self.recognition.stage
+        version = self.slot.take()
         try:
-            return await stage.submit(request, priority=priority, audio_s=audio_s, share=share, patient=True)
+            return await version.stage.submit(request, priority=priority, audio_s=audio_s, share=share, patient=True)
         except ModelUnavailable as error:
-            if any(part.outage() is not None for part in self.recognition.parts):
+            if any(part.outage() is not None for part in version.parts):
                 raise Stopped from error
             raise
+        finally:
+            self.slot.give_back(version)
+
+    def not_ready(self) -> list[str]:
+        """The names of what new requests come to and is not ready."""
+        return [part.name for part in self.slot.current.parts if not part.ready]
 
     async def watch(self) -> NoReturn:
         """Fails what waits for a step that hangs; ends by cancellation."""
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            for part in self.recognition.parts:
-                part.fail_if_stalled()
+            for version in self.slot.versions:
+                for part in version.parts:
+                    part.fail_if_stalled()
+
+    def close(self) -> None:
+        """Joins the threads of all versions; blocks."""
+        for version in self.slot.versions:
+            close_version(version)
 
 
-class _Readiness:
-    def __init__(self, recognition: Recognition, health: Health) -> None:
-        self._recognition = recognition
-        self._health = health
-        self.leaving = False
-
-    def waiting_for(self) -> list[str]:
-        """What is not ready."""
-        models = [f"model {part.name}" for part in self._recognition.parts if not part.ready]
-        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
-
-
-async def serve_finalizer(settings: Settings, *, started_at: float, announce: Callable[[Working], None]) -> None:
+async def serve_finalizer(
+    settings: Settings, *, started_at: float, announce: Callable[[Working], None], reread: Callable[[], Settings]
+) -> None:
     """Works until SIGTERM or SIGINT: then it answers what it has read and leaves the group.
 
-    Joins the group when its model is warm. Raises SettingsError for what is not set, BusUnavailable at the start and
-    when requests cannot be answered any more, ModelUnavailable for the model.
+    Joins the group when its model is warm. Each SIGHUP brings that to the settings as `reread` then. Raises
+    SettingsError for what is not set, BusUnavailable at the start and when requests cannot be answered any more,
+    ModelUnavailable for the model.
     """
     need_cluster(settings)
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
@@ -104,16 +104,22 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
             stack.push_async_callback(finalizer.close)
             ClusterMetrics(metrics.registry, _figures(finalizer))
             health = Health({"bus": finalizer.check})
-            recognition = await asyncio.to_thread(_loaded, settings, metrics, caches)
-            stack.push_async_callback(asyncio.to_thread, close_version, recognition)
-            hearing, readiness = Hearing(recognition), _Readiness(recognition, health)
+            loader = ModelLoader(
+                metrics.step_done, caches=caches, registry=metrics.registry, on_ejected=metrics.model_ejected
+            )
+            recognition = await asyncio.to_thread(loader.recognition, settings.model)
+            hearing = Hearing(recognition)
+            stack.push_async_callback(asyncio.to_thread, hearing.close)
+            reloading = Reloading([role_of_finalizer(hearing.slot, loader)], settings.model, metrics)
+            readiness = Readiness(hearing.not_ready, health)
             app = create_health_app(metrics, readiness, door)
             listener = await stack.enter_async_context(
                 Listener([Binding(app, sockets[0])], settings.gateway, settings.limits)
             )
             async with asyncio.TaskGroup() as tasks:
                 works = (health.watch(), hearing.watch(), sweep(caches.levels), probe_event_loop(metrics.loop_lagged))
-                running = [tasks.create_task(work) for work in (*works, _tell_hangups(hung_up), _fail_with(finalizer))]
+                ends = (reload_at_hangup(hung_up, reloading, reread), fail_with(finalizer.failed))
+                running = [tasks.create_task(work) for work in (*works, *ends)]
                 if await done_before(stop, asyncio.to_thread(start_and_wait, recognition)):
                     finalizer.attach(hearing)
                     url = f"http://{ours.health_host}:{listener.ports[0]}"
@@ -128,11 +134,6 @@ async def serve_finalizer(settings: Settings, *, started_at: float, announce: Ca
                     task.cancel()
 
 
-def _loaded(settings: Settings, metrics: Metrics, caches: Caches) -> Recognition:
-    loader = ModelLoader(metrics.step_done, caches=caches, registry=metrics.registry, on_ejected=metrics.model_ejected)
-    return loader.recognition(settings.model)
-
-
 def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
     return {
         "streamscribe_finalizer_partitions": lambda: float(len(finalizer.partitions)),
@@ -144,15 +145,3 @@ def _figures(finalizer: "KafkaFinalizer") -> dict[str, Read]:
         "streamscribe_finalizer_expired": lambda: float(finalizer.expired),
         "streamscribe_dead_letters": lambda: float(finalizer.dead_letters),
     }
-
-
-async def _tell_hangups(hung_up: asyncio.Event) -> NoReturn:
-    """SIGHUP, by which others replace their models, is answered in the log; ends by cancellation."""
-    while True:
-        await hung_up.wait()
-        hung_up.clear()
-        _log.warning("a finalizer takes another model by a restart only")
-
-
-async def _fail_with(finalizer: "KafkaFinalizer") -> NoReturn:
-    raise await finalizer.failed()

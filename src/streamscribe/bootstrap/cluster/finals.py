@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
+from streamscribe.bootstrap.cluster.health import fail_with
 from streamscribe.bootstrap.engines import reads_on, tail_padding_ms
 from streamscribe.bootstrap.models import segments_policy
 from streamscribe.core.audio import SAMPLE_RATE
@@ -61,12 +62,9 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
     ClusterMetrics(registry, figures)
     known = RecognizerElsewhere(tail_padding_ms(settings.model))
 
-    async def fail() -> None:
-        raise await asking.failed()
-
     try:
         async with asyncio.TaskGroup() as tasks:
-            failing = tasks.create_task(fail())
+            failing = tasks.create_task(fail_with(asking.failed))
             try:
                 yield Recognition(known, asking, reads_on=reads_on(settings.model))
             finally:

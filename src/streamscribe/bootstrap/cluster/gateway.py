@@ -9,7 +9,7 @@ from functools import partial
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.bootstrap.cluster.board import BoardReader, open_board
 from streamscribe.bootstrap.cluster.door import BUS, STORE, WORKERS, ClusterDoor, WorkersDoor
-from streamscribe.bootstrap.cluster.health import Health
+from streamscribe.bootstrap.cluster.health import Health, fail_with
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.platform import decoding
@@ -117,16 +117,13 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
             metrics.loop_lagged(seconds)
             load.loop_lagged(seconds)
 
-        async def fail_with_bus() -> None:
-            raise await bus.failed()
-
         async def fail_without_number() -> None:
             holder = await claim.lost()
             await seats.keep()  # where the store has lost all, it has no tickets either: they are handed in at the end
             raise BusUnavailable(f"the gateway {holder} has the number {number} by now")
 
         works = (seats.run(), mover.run(), health.watch(), reader.run(), probe_event_loop(lagged))
-        ends = (fail_with_bus(), fail_without_number())
+        ends = (fail_with(bus.failed), fail_without_number())
         running = [tasks.create_task(work) for work in (*works, *ends)]
         try:
             yield ClusterGateway(hub, decoders, metrics, health, workers, WorkersDesk(reader.ask_all), NoModels())

@@ -1,7 +1,7 @@
 """How a process of a cluster is: whether its brokers and its store answer, and who may ask for its metrics."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import NoReturn
@@ -62,6 +62,26 @@ class Health:
         else:
             if self._errors.pop(name, None) is not None:
                 _log.info("answers again", component=name)
+
+
+class Readiness:
+    """The answer of `/readyz` of a process that has models: they, what `health` asks, and whether it is `leaving`."""
+
+    def __init__(self, not_ready: Callable[[], Sequence[str]], health: Health) -> None:
+        """`not_ready` names models."""
+        self._not_ready = not_ready
+        self._health = health
+        self.leaving = False
+
+    def waiting_for(self) -> list[str]:
+        """What is not ready."""
+        models = [f"model {name}" for name in self._not_ready()]
+        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
+
+
+async def fail_with(failed: Callable[[], Awaitable[StreamScribeError]]) -> NoReturn:
+    """Raises what something has `failed` with, once it has; ends by cancellation else."""
+    raise await failed()
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from streamscribe.bootstrap.cluster.services import Service
 from streamscribe.bootstrap.hangups import at_hangup
 from streamscribe.bootstrap.kafka import ensure_topics
 from streamscribe.bootstrap.threads import step_threads
+from streamscribe.core.counted import counted
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, bound
@@ -73,10 +74,11 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
     """Runs it until SIGTERM or SIGINT; then gateways drain, then the others leave, then what was started for them ends.
 
     Its ports are `gateway.port` and `gateway.funasr_port`, on loopback. What it is not given (`kafka.brokers`,
-    `store.redis_url`) it starts. SIGHUP goes to all workers; where its terminal is gone, it ends all. Raises
-    SettingsError for what it cannot be, and StoreUnavailable and BusUnavailable for what it is given and does not
-    answer, all before it starts anything; ModelUnavailable where a role does not start, or had to be killed in the end;
-    BusUnavailable where what it started for the roles has ended.
+    `store.redis_url`) it starts. SIGHUP goes to all workers and finalizers; where its terminal is gone, it ends all.
+
+    Raises SettingsError for what it cannot be, and StoreUnavailable and BusUnavailable for what it is given and does
+    not answer, all before it starts anything; ModelUnavailable where a role does not start, or had to be killed in the
+    end; BusUnavailable where what it started for the roles has ended.
     """
     check_here(settings, plan)
     gateway = settings.gateway
@@ -137,18 +139,17 @@ class _Cluster:
         return ClusterAddress(urls[0], funasr_url, ready_s, roles, self._settings.kafka.brokers, around)
 
     def reload(self) -> None:
-        """Lets all workers read their settings again; those that are not there yet will read them anyway."""
+        """Lets all workers and finalizers read their settings again; who is not there yet will read them anyway."""
         for role in self._others:
-            if role.name.startswith("worker"):
-                role.hang_up()
+            role.hang_up()
 
     async def start(self) -> None:
         """Returns when all are ready. What fails ends the tasks' group."""
         plan = self._plan
         await self._start_services()
         roles = {"gateway": plan.gateways, "worker": plan.workers, "finalizer": plan.finalizers}
-        counts = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in roles.items() if count]
-        self._onlooker.step(f"starting {', '.join(counts)}")
+        counts = ", ".join(counted(count, name) for name, count in roles.items() if count)
+        self._onlooker.step(f"starting {counts}")
         for number in range(plan.workers):
             self._keep(self._others, f"worker-{number}", *worker_words(self._settings, plan))
         for number in range(plan.finalizers):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
-from streamscribe.bootstrap.cluster.health import Health, metrics_door
+from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.hangups import hangups
@@ -65,14 +65,14 @@ async def serve_worker(
                     worker_side(settings, watchdog, metrics, load, warm_first=True, elsewhere=elsewhere) as side,
                 ):
                     watchdog.watch(side.models)
-                    readiness = _Readiness(side, health)
+                    readiness = Readiness(side.models.not_ready, health)
                     app = create_health_app(metrics, readiness, door)
                     async with (
                         Listener([Binding(app, sockets[0])], gateway, settings.limits) as listener,
                         asyncio.TaskGroup() as tasks,
                     ):
                         reloads = reload_at_hangup(hung_up, side.reloading, reread)
-                        running = [tasks.create_task(work) for work in (health.watch(), _fail_with(bus), reloads)]
+                        running = [tasks.create_task(work) for work in (health.watch(), fail_with(bus.failed), reloads)]
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
                             look = partial(_look, load, bus, side)
@@ -105,19 +105,3 @@ def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:
         "streamscribe_store_fenced": lambda: float(store.counts().fenced),
         "streamscribe_store_failures": lambda: float(store.counts().failures),
     }
-
-
-class _Readiness:
-    def __init__(self, side: WorkerSide, health: Health) -> None:
-        self._side = side
-        self._health = health
-        self.leaving = False
-
-    def waiting_for(self) -> list[str]:
-        """What is not ready."""
-        models = [f"model {name}" for name in self._side.models.not_ready()]
-        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
-
-
-async def _fail_with(bus: "KafkaWorkerBus") -> None:
-    raise await bus.failed()
