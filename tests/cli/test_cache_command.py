@@ -58,6 +58,7 @@ def test_show_tells_what_lies_on_disk(cli: Cli) -> None:
     assert shown.exit_code == 0
     assert "features" in shown.stdout
     assert "7 days" in shown.stdout
+    assert "hits" not in shown.stdout, "only a server counts them"
     told = json.loads(cli("show", "--json").stdout)
     assert [level["level"] for level in told["levels"]] == ["features", "transcripts"]
     for level in told["levels"]:

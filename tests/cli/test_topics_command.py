@@ -22,6 +22,8 @@ def brokers(tmp_path_factory):
 def test_topics_are_made_once(run, brokers):
     done = run("topics", "ensure", *setting(*FEW, "kafka.topic_prefix=once-"), KAFKA_BROKERS=brokers)
     assert (done.code, done.err) == (0, "")
+    (headings,) = (row for row in done.out.splitlines() if "┃" in row)
+    assert [heading.strip() for heading in headings.split("┃")[1:-1]] == ["topic", "partitions", "replicas", "state"]
     rows = [[cell.strip() for cell in row.split("│")[1:5]] for row in done.out.splitlines() if "│" in row]
     assert rows == [
         ["once-audio-chunks", "4", "1", "made now"],

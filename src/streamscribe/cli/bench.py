@@ -46,6 +46,7 @@ from streamscribe.cli.options import (
     settings_from,
 )
 from streamscribe.cli.output import Exit, fail
+from streamscribe.core.counted import counted
 from streamscribe.core.options import Latency, Mode
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def gateway(
     from streamscribe.bench import gateway as bench
 
     run = partial(bench.run, sessions=sessions, seconds=seconds)
-    tell(f"{sessions} sessions for {seconds:g} s, twice", run, json, check)
+    tell(f"{counted(sessions, 'session')} for {seconds:g} s, twice", run, json, check)
 
 
 @app.command()
@@ -136,7 +137,7 @@ def streams(
     from streamscribe.bench import streams as bench
 
     run = partial(bench.run, sessions=sessions, seconds=seconds, mode=mode, latency=latency, sets=set_ or ())
-    tell(f"{sessions} sessions for {seconds:g} s", run, json, check)
+    tell(f"{counted(sessions, 'session')} for {seconds:g} s", run, json, check)
 
 
 @app.command()
@@ -193,7 +194,7 @@ def stack(
     from streamscribe.bench import stack as bench
 
     run = partial(bench.run, size=model, engine=engine, sessions=sessions, seconds=seconds, threads=threads)
-    tell(f"{sessions} sessions of {seconds:g} s", partial(run, rounds=rounds, folder=folder), json, check)
+    tell(f"{counted(sessions, 'session')} of {seconds:g} s", partial(run, rounds=rounds, folder=folder), json, check)
 
 
 @app.command()
@@ -337,7 +338,7 @@ def swap(
     from streamscribe.bench import swap as bench
 
     run = partial(bench.run, settings, sessions=sessions, swaps=swaps)
-    tell(f"{sessions} sessions while models are replaced {swaps} times", run, json, check)
+    tell(f"{counted(sessions, 'session')} while models are replaced {counted(swaps, 'time')}", run, json, check)
 
 
 @app.command()

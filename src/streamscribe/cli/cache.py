@@ -9,6 +9,7 @@ from rich.table import Table
 
 from streamscribe.cli.options import ConfigOption, JsonOption, SetOption, settings_from
 from streamscribe.cli.output import Exit, err, fail, out, print_json
+from streamscribe.core.counted import counted
 
 if TYPE_CHECKING:
     from streamscribe.cache.levels import Levels
@@ -31,7 +32,10 @@ PATIENCE_S = 150.0
 NO_SERVER = "what answers at {} is no StreamScribe server"
 TELLS_NO_FIGURES = "a server of several tenants tells no figures, for they are of all; see its /metrics"
 TOO_FEW = "wait: too few look-ups until now to say whether a level is worth its room"
-NOTHING_OUTLIVES = "by these settings nothing outlives a server; what a running one has in memory, it tells: --url"
+NOTHING_OUTLIVES = (
+    "nothing outlives a server: cache.feature_cache_dir is not set, nor cache.transcripts with a folder or a Redis; "
+    "for what a running one has in memory add --url http://localhost:8000"
+)
 
 
 @app.command()
@@ -72,7 +76,7 @@ def show(
     if url is not None and not _tells_figures(state):
         err.print(TELLS_NO_FIGURES, markup=False)
     elif state.levels:
-        _print_levels(state.levels)
+        _print_levels(state.levels, with_hits=url is not None)
 
 
 @app.command()
@@ -255,14 +259,16 @@ def _tells_figures(state: "CacheState") -> bool:
     return any(tier.entries is not None for level in state.levels for tier in level.tiers)
 
 
-def _print_levels(levels: "Iterable[Level]") -> None:
-    table = Table("level", "tier", "entries", "bytes", "kept for", "hits")
+def _print_levels(levels: "Iterable[Level]", *, with_hits: bool) -> None:
+    """Only a server counts hits."""
+    table = Table("level", "tier", "entries", "bytes", "kept for", *(["hits"] if with_hits else []))
     for level in levels:
         kept = "while there is room" if level.ttl_s is None else f"{level.ttl_s / 86_400:g} days"
         for number, tier in enumerate(level.tiers):
             figures = [_figure(tier.entries), _figure(tier.bytes)] if tier.available is not False else ["?", "?"]
             first = not number
-            table.add_row(level.level if first else "", tier.tier, *figures, kept if first else "", _hits(level, first))
+            hits = [_hits(level, first)] if with_hits else []
+            table.add_row(level.level if first else "", tier.tier, *figures, kept if first else "", *hits)
     out.print(table)
 
 
@@ -283,7 +289,7 @@ def _tell_purged(purged: Any, as_json: bool, workers: int | None = None) -> None
         print_json({"purged": purged} | ({} if workers is None else {"workers": workers}))
         return
     if workers is not None:
-        err.print(f"in {workers} workers", markup=False)
+        err.print(f"in {counted(workers, 'worker')}", markup=False)
     for level, count in purged.items():
         out.print(f"{level}: {count:,} forgotten", markup=False)
     if not purged:

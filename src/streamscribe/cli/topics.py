@@ -41,7 +41,7 @@ def ensure(config: ConfigOption = None, set_: SetOption = None, as_json: JsonOpt
     if as_json:
         print_json(states)
         return
-    table = Table("topic", "partitions", "replicas", "")
+    table = Table("topic", "partitions", "replicas", "state")
     for state in states:
         made = "made now" if state.created else "was there"
         table.add_row(state.topic, str(state.partitions), str(state.replication), made)
