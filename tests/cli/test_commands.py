@@ -63,6 +63,15 @@ def test_a_setting_without_a_value_exits_2_and_says_the_form(run):
     )
 
 
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_finalizer_whom_no_worker_of_its_settings_asks_says_what_to_set(run, enabled):
+    away = {"REDIS_URL": "redis://127.0.0.1:9/0", "KAFKA_BROKERS": "127.0.0.1:9"}
+    switch = {"STREAMSCRIBE_FINALIZER__ENABLED": str(enabled)}
+    done = run("finalizer", *FAKE, "--health-port", "0", **away, **switch)
+    assert done.code == 1
+    assert ("STREAMSCRIBE_FINALIZER__ENABLED=true" in done.err) is not enabled
+
+
 @pytest.mark.parametrize("profile", ["whisper", "fake"])
 def test_a_model_that_the_profile_has_not_exits_2_and_says_which_profiles_have_it(run, profile):
     done = run("serve", "--profile", profile, "--model", "auto")

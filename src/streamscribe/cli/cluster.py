@@ -144,15 +144,15 @@ def finalizer(
 ) -> None:
     """Recognise whole segments for workers of a cluster that have finalizer.enabled: the second pass, or the only one.
 
-    Needs KAFKA_BROKERS and REDIS_URL (or kafka.brokers and store.redis_url), and the profile and model of the workers.
-    Of its models it loads the one that recognises segments. On SIGTERM or Ctrl-C it answers what it has read, leaves
-    the rest to the others, and ends with exit code 0. SIGHUP replaces its model, as with `serve`.
+    Needs KAFKA_BROKERS and REDIS_URL (or kafka.brokers and store.redis_url), and the workers' profile, model and
+    finalizer.enabled. Of its models it loads the one that recognises segments. On SIGTERM or Ctrl-C it answers what it
+    has read, leaves the rest to the others, and ends with exit code 0. SIGHUP replaces its model, as with `serve`.
 
     Examples:
 
     ```
-    KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe finalizer --profile zh
-    streamscribe finalizer --profile zh --model nano --health-port 8021 --set model.device=cuda
+    STREAMSCRIBE_FINALIZER__ENABLED=true streamscribe finalizer --profile zh
+    streamscribe finalizer --profile zh --model nano --set finalizer.enabled=true --set model.device=cuda
     ```
     """
     started_at = monotonic()
@@ -172,9 +172,14 @@ def finalizer(
     import uvloop
 
     from streamscribe.bootstrap.cluster.finalizer import serve_finalizer
-    from streamscribe.observe.logs import configure
+    from streamscribe.observe.logs import configure, get_logger
 
     configure(settings.observe)
+    if not settings.finalizer.enabled:
+        get_logger(__name__).warning(
+            "finalizer.enabled is off in these settings: only workers that have it on ask finalizers; give it to all "
+            "by STREAMSCRIBE_FINALIZER__ENABLED=true or the settings file"
+        )
     announce = _tell_json if json else partial(_tell, "finalizer")
     uvloop.run(serve_finalizer(settings, started_at=started_at, announce=announce, reread=read))
     leave()
