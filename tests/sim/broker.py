@@ -36,7 +36,7 @@ class Message:
     key_bytes: bytes | None
     value_bytes: bytes
     its_headers: list[tuple[str, Any]]
-    sent_s: float
+    sent_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.value_bytes)
