@@ -34,8 +34,8 @@ LIVE, FILE = SessionOptions(), SessionOptions(live=False)
 BUSY, CALM = ModelLoad("vad", 1.2, 8, 0.01), ModelLoad("vad", 0.2, 8, 0.01)
 
 
-def load(*partitions: int, model: ModelLoad = CALM, outage: bool = False) -> WorkerLoad:
-    return WorkerLoad(frozenset(partitions), {1: GatewayVoices(8, 0)}, (model,), outage)
+def load(*partitions: int, model: ModelLoad = CALM, outage: bool = False, late: bool = False) -> WorkerLoad:
+    return WorkerLoad(frozenset(partitions), {1: GatewayVoices(8, 0)}, (model,), outage, late)
 
 
 class Door:
@@ -58,6 +58,22 @@ def test_a_session_is_let_in_by_the_worker_that_will_have_it() -> None:
     at.door.release(SessionId("2x"))
     at.door.release(SessionId("0x"))
     at.door.check_integrity()
+
+
+def test_a_worker_whose_finalizers_are_behind_gets_no_new_live_session_and_keeps_all_others() -> None:
+    at = Door(a=load(0, 1, late=True), b=load(2, 3))
+    assert isinstance(at.admit("0x"), Overloaded)
+    assert at.admit("0f", FILE) is None
+    assert at.admit("0r", resumes=True) is None
+    assert at.admit("2x") is None
+    assert at.reasons == ["finals"]
+    assert sum(int(at.door.new_id()[0], 16) % 4 in (2, 3) for _ in range(100)) >= 95
+    assert not Door(a=load(0, late=True)).door.nobody_serves
+
+
+@pytest.mark.parametrize("told", [load(0, 3), load(outage=True), load(1, late=True)])
+def test_what_a_worker_tells_of_its_load_is_heard_as_it_was_told(told: WorkerLoad) -> None:
+    assert wire.decode_load(wire.encode_load(told)) == told
 
 
 def test_a_new_session_gets_an_id_of_a_worker_that_has_less_to_do() -> None:

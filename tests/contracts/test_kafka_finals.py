@@ -135,6 +135,40 @@ async def test_nobody_hears_what_nobody_waits_for_any_more(broker: Broker) -> No
         assert (finalizer.expired, rig.asking.timed_out) == (1, 1)
 
 
+async def test_who_can_do_without_is_not_heard_when_that_time_is_over_and_is_heard_when_asked_for_good(
+    rig: FinalsRig,
+) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await ask(rig.asking, segment(1, within_s=0.3))
+    given_up = asyncio.ensure_future(ask(rig.asking, segment(2, within_s=0.3)))
+    for_good = asyncio.ensure_future(ask(rig.asking, segment(3)))
+    await asyncio.sleep(0.5)
+    engine = Engine()
+    finalizer = await rig.start(engine)
+    assert await for_good == said_of(segment(3))
+    assert await ask(rig.asking, segment(1)) == said_of(segment(1))
+    assert finalizer.expired == 2
+    assert {request.samples.tobytes() for request in engine.heard} == {segment(n).samples.tobytes() for n in (1, 3)}
+    given_up.cancel()
+
+
+async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late_finalizers_are(rig: FinalsRig) -> None:
+    now = asyncio.get_running_loop().time
+    file = asyncio.ensure_future(ask(rig.asking, segment(1), priority=Priority.BULK))
+    without = asyncio.ensure_future(ask(rig.asking, segment(2, within_s=20)))
+    await asyncio.sleep(0)
+    assert rig.asking.lag_s(now()) == 0
+    began = now()
+    live = asyncio.ensure_future(ask(rig.asking, segment(3)))
+    await asyncio.sleep(0)
+    asked = now()
+    assert 1 <= rig.asking.lag_s(asked + 1) <= asked + 1 - began
+    await rig.start(Engine())
+    await asyncio.gather(file, without, live)
+    assert rig.asking.lag_s(now()) == 0
+
+
 async def test_a_segment_that_ends_three_finalizers_is_given_up_and_named_and_all_others_are_heard(
     rig: FinalsRig,
 ) -> None:

@@ -21,7 +21,7 @@ async def test_a_segment_whose_second_pass_is_late_gets_its_first_text_again_mar
         assert [one.degraded for one in second] == [True, True]
         check_law_3(worker.results("s"))
         assert worker.observer.of("segment_degraded") == [("default",)] * 2
-        assert len(recognizer.requests) == 1  # the second was not asked for
+        assert [one.within_s for one in recognizer.requests] == [0.1]  # the second was not asked for
         recognizer.gate.set()
         worker.worker._lag.bound_s = 60  # the next is in time, however busy this machine is
         await play(worker, "t", speech(32, 2000), TWO_PASS)
@@ -63,6 +63,7 @@ async def test_where_the_first_pass_failed_too_the_second_tells_the_text_though_
         await worker.over("s")
         (final,) = worker.finals("s")
         assert (final.pass_, final.degraded, bool(final.text)) == (2, False, True)
+        assert recognizer.requests[-1].within_s is None  # nothing else can be told
 
 
 async def test_without_the_setting_nothing_is_degraded() -> None:

@@ -28,13 +28,14 @@ class GatewayVoices:
 class WorkerLoad:
     """What a worker tells: its partitions of the audio, its voices by gateway, its models.
 
-    `outage`: one of them serves nobody.
+    `outage`: one of them serves nobody. `late`: its live segments wait too long for finalizers.
     """
 
     partitions: frozenset[int]
     voices: Mapping[int, GatewayVoices]
     models: tuple[ModelLoad, ...]
     outage: bool = False
+    late: bool = False
 
 
 class Heard(Protocol):

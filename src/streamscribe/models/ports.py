@@ -167,7 +167,7 @@ class SegmentRequest:
     What an engine keeps of a request (its compiled hot words) serves no other tenant than `tenant_id` (law 9).
     Without `store` nothing that is made of the request is kept once it is answered. `context` is what was said just
     before, for a model that reads on from there. The last request about a segment, the one for its final, has its
-    `origin`.
+    `origin`. After `within_s` nobody wants the answer any more.
     """
 
     samples: Samples
@@ -182,6 +182,7 @@ class SegmentRequest:
     store: bool = True
     context: str = ""
     origin: Origin | None = None
+    within_s: float | None = None
 
 
 class SegmentRecognizer(Protocol):

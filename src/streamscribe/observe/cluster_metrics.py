@@ -12,6 +12,7 @@ GAUGES = {
     "streamscribe_bus_partitions": "Partitions of audio-chunks that this worker has.",
     "streamscribe_bus_unsent_bytes": "What was told and is not in the log yet.",
     "streamscribe_finals_pending": "Segments of this worker that its finalizers have not answered yet.",
+    "streamscribe_finals_oldest_seconds": "How long the oldest live one has waited that no other text can be told of.",
     "streamscribe_finalizer_partitions": "Partitions of offline-finalize that this finalizer has.",
     "streamscribe_finalizer_waiting_requests": "Segments of those partitions that are not answered.",
     "streamscribe_finalizer_waiting_audio_seconds": "About how much audio they have.",

@@ -32,7 +32,9 @@ class WorkerLoadMeter:
         with self._lock:
             self._gauge.lagged(EVENT_LOOP, seconds, 1, self._clock())
 
-    def look(self, partitions: frozenset[int], voices: Mapping[int, int], *, outage: bool) -> WorkerLoad:
+    def look(
+        self, partitions: frozenset[int], voices: Mapping[int, int], *, outage: bool, late: bool = False
+    ) -> WorkerLoad:
         """What is to be told now, with so many voices of each gateway; to be called several times a second."""
         with self._lock:
             now = self._clock()
@@ -41,4 +43,4 @@ class WorkerLoadMeter:
         self._before = [*(one for one in self._before if one[0] > now - SETTLED_S), (now, Counter(voices))]
         first = self._before[0][1]
         told = {number: GatewayVoices(count, max(0, count - first.get(number, 0))) for number, count in voices.items()}
-        return WorkerLoad(partitions, told, models, outage)
+        return WorkerLoad(partitions, told, models, outage, late)

@@ -47,6 +47,7 @@ class _Load(msgspec.Struct, frozen=True, omit_defaults=True):
     voices: dict[int, tuple[_Count, _Count]]
     models: tuple[_Model, ...]
     outage: bool = False
+    late: bool = False
 
 
 encode = msgspec.json.Encoder().encode
@@ -63,7 +64,7 @@ def encode_load(load: WorkerLoad | None) -> bytes:
         _Model(m.name, round(m.utilisation, 4), round(m.heard, 2), round(m.lag_p95_s, 4)) for m in load.models
     )
     voices = {number: (one.voices, one.newcomers) for number, one in load.voices.items()}
-    return encode(_Load(tuple(sorted(load.partitions)), voices, models, load.outage))
+    return encode(_Load(tuple(sorted(load.partitions)), voices, models, load.outage, load.late))
 
 
 def decode_load(data: bytes) -> WorkerLoad | None:
@@ -73,7 +74,7 @@ def decode_load(data: bytes) -> WorkerLoad | None:
         return None
     models = tuple(ModelLoad(one.name, one.utilisation, one.heard, one.lag_p95_s) for one in read.models)
     voices = {number: GatewayVoices(*counts) for number, counts in read.voices.items()}
-    return WorkerLoad(frozenset(read.partitions), voices, models, read.outage)
+    return WorkerLoad(frozenset(read.partitions), voices, models, read.outage, read.late)
 
 
 def decode_order(data: bytes) -> Order | None:

@@ -136,7 +136,7 @@ class Finals:
             late = False
             try:
                 async with asyncio.timeout(lag.bound_s):
-                    return await self._recognise(closed, request)
+                    return await self._recognise(closed, replace(request, within_s=lag.bound_s))
             except TimeoutError:
                 late = True
             finally:

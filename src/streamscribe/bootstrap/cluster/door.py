@@ -19,6 +19,8 @@ ADMITTED_AWAY_S = 5.0
 """So long, at most, newcomers are let in while the store does not answer: no worker can have them until it does. A
 moment's outage is over by then; of a longer one they are told at once."""
 NO_WORKER_RETRY_S = 5.0
+FINALS = "finals"
+"""Why a session is refused whose worker's finalizers are behind."""
 CHOICES = 8
 """Ids among which a new session's is chosen: of many gateways with the same view not all choose the same worker."""
 
@@ -109,7 +111,9 @@ class WorkersDoor:
         if worker is None or load is None or load.outage:
             self._shed(OUTAGE)
             return ModelUnavailable("no worker is ready", retry_after_s=NO_WORKER_RETRY_S)
-        shed = self._doors[worker].admit(voices, now, yields=yields) if options.live else None
+        if not options.live:
+            return None
+        shed = FINALS if load.late else self._doors[worker].admit(voices, now, yields=yields)
         if shed is None:
             return None
         self._shed(shed)
@@ -120,7 +124,7 @@ class WorkersDoor:
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None:
             return (True, 0.0, 0)
-        return (load.outage, *self._books.pressure(worker, 1))
+        return (load.outage or load.late, *self._books.pressure(worker, 1))
 
 
 class ClusterDoor:

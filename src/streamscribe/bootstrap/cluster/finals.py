@@ -1,7 +1,7 @@
 """A worker whose whole segments are recognised by finalizers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -39,8 +39,16 @@ class RecognizerElsewhere:
         raise AssertionError("nothing is recognised here")
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What asks finalizers, and how long the oldest segment has waited of those that wait for nothing else."""
+
+    recognition: Recognition
+    lag_s: Callable[[], float]
+
+
 @asynccontextmanager
-async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[Recognition | None]:
+async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry) -> AsyncIterator[Elsewhere | None]:
     """What asks the finalizers of the settings' cluster; None where a worker recognises segments itself.
 
     Raises BusUnavailable where no broker answers, and as soon as answers cannot be read any more.
@@ -53,8 +61,14 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
     patience = Patience(settings.finalizer.timeout_s, settings.finalizer.file_timeout_s)
     asking = Finalizers(settings.kafka, segments_policy(settings.model), patience)
     await asking.connect()
+    loop = asyncio.get_running_loop()
+
+    def lag_s() -> float:
+        return asking.lag_s(loop.time())
+
     figures = {
         "streamscribe_finals_pending": lambda: float(asking.inflight),
+        "streamscribe_finals_oldest_seconds": lag_s,
         "streamscribe_finals_answered": lambda: float(asking.answered),
         "streamscribe_finals_timed_out": lambda: float(asking.timed_out),
         "streamscribe_finals_dropped": lambda: float(asking.dropped),
@@ -66,7 +80,7 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
         async with asyncio.TaskGroup() as tasks:
             failing = tasks.create_task(fail_with(asking.failed))
             try:
-                yield Recognition(known, asking, reads_on=reads_on(settings.model))
+                yield Elsewhere(Recognition(known, asking, reads_on=reads_on(settings.model)), lag_s)
             finally:
                 failing.cancel()
     finally:

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster.board import on_board
-from streamscribe.bootstrap.cluster.finals import recognition_elsewhere
+from streamscribe.bootstrap.cluster.finals import Elsewhere, recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working
@@ -23,7 +23,7 @@ from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.metrics import Metrics
 from streamscribe.observe.worker_load import WorkerLoadMeter
 from streamscribe.ports import SessionStore
-from streamscribe.settings import Settings
+from streamscribe.settings import Settings, WorkerSettings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -62,7 +62,14 @@ async def serve_worker(
                 health = Health({"bus": bus.check, "store": store.check})
                 async with (
                     recognition_elsewhere(settings, metrics.registry) as elsewhere,
-                    worker_side(settings, watchdog, metrics, load, warm_first=True, elsewhere=elsewhere) as side,
+                    worker_side(
+                        settings,
+                        watchdog,
+                        metrics,
+                        load,
+                        warm_first=True,
+                        elsewhere=elsewhere.recognition if elsewhere else None,
+                    ) as side,
                 ):
                     watchdog.watch(side.models)
                     readiness = Readiness(side.models.not_ready, health)
@@ -75,7 +82,7 @@ async def serve_worker(
                         running = [tasks.create_task(work) for work in (health.watch(), fail_with(bus.failed), reloads)]
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
-                            look = partial(_look, load, bus, side)
+                            look = partial(_look, load, bus, side, partial(_is_late, elsewhere, worker))
                             async with on_board(settings.store, bus.owner, look, side.caches.levels):
                                 announce(Working(url, monotonic() - started_at, side.models.warmup_s))
                                 await done_before(stop, watchdog.run())
@@ -89,8 +96,14 @@ async def serve_worker(
                 await store.close()
 
 
-def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide) -> WorkerLoad:
-    return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=side.models.outage() is not None)
+def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, is_late: Callable[[], bool]) -> WorkerLoad:
+    outage = side.models.outage() is not None
+    return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=outage, late=is_late())
+
+
+def _is_late(elsewhere: Elsewhere | None, settings: WorkerSettings) -> bool:
+    """Whether a segment has waited too long for a finalizer, and cannot do without."""
+    return elsewhere is not None and elsewhere.lag_s() > settings.degrade_after_ms / 1000
 
 
 def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:

@@ -2,9 +2,12 @@
 
 import asyncio
 import zlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
+from math import inf
 
 from confluent_kafka import Message
 
@@ -39,6 +42,10 @@ RETRY_S = 5.0
 Future = asyncio.Future[Hypothesis]
 
 
+def _is_live(priority: Priority) -> bool:
+    return priority < Priority.BULK
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """How many seconds a segment waits for its answer: a live session's, and a file's, which all others pass."""
@@ -48,7 +55,7 @@ class Patience:
 
     def of(self, priority: Priority) -> float:
         """Of one request."""
-        return self.live_s if priority < Priority.BULK else self.file_s
+        return self.live_s if _is_live(priority) else self.file_s
 
 
 class Finalizers:
@@ -80,7 +87,8 @@ class Finalizers:
         self._room = Room()
         self._roomy = asyncio.Event()
         self._asked: dict[int, Future] = {}
-        self._next = 0
+        self._waiting: dict[int, float] = {}
+        self._numbers = count()
         self._sender: Sender
         self._reader: Reader
         self._dead_letters: DeadLetters
@@ -128,23 +136,41 @@ class Finalizers:
         """What a finalizer heard; see the class and `Stage.submit`. Raises what the request itself is to blame for."""
         if request.draft:
             raise Overloaded("finalizers hear whole segments only", retry_after_s=RETRY_S)
-        enter = partial(self._enter, priority, audio_s)
-        if patient:
-            await self._room.enter(priority, enter, share.tenant)
-        else:
-            enter()
+        with self._counted(priority, request):
+            enter = partial(self._enter, priority, audio_s)
+            if patient:
+                await self._room.enter(priority, enter, share.tenant)
+            else:
+                enter()
+            try:
+                return await self._ask(request, priority, share)
+            finally:
+                self._gate.leave(audio_s)
+                self._room.freed()
+
+    @contextmanager
+    def _counted(self, priority: Priority, request: SegmentRequest) -> Iterator[None]:
+        number = next(self._numbers)
+        if _is_live(priority) and request.within_s is None:
+            self._waiting[number] = asyncio.get_running_loop().time()
         try:
-            return await self._ask(request, priority, share)
+            yield
         finally:
-            self._gate.leave(audio_s)
-            self._room.freed()
+            self._waiting.pop(number, None)
+
+    def lag_s(self, now: float) -> float:
+        """How long the oldest segment of a live session has waited, of those that have no other text to be told.
+
+        `now` by the event loop's clock.
+        """
+        return now - next(iter(self._waiting.values()), now)
 
     def _enter(self, priority: Priority, audio_s: float) -> None:
         if overloaded := self._gate.enter(priority, audio_s):
             raise overloaded
 
     async def _ask(self, request: SegmentRequest, priority: Priority, share: Share) -> Hypothesis:
-        number, self._next = self._next, self._next + 1
+        number = next(self._numbers)
         asked, value = await asyncio.to_thread(self._encoded, request, priority, share, number)
         try:
             async with asyncio.timeout(self._patience.of(priority)):
@@ -178,7 +204,7 @@ class Finalizers:
             asked_by=self.asker,
             number=number,
             reply_to=self._reply_to,
-            patience_ms=round(1000 * self._patience.of(priority)),
+            patience_ms=round(1000 * min(self._patience.of(priority), request.within_s or inf)),
         )
         return asked, encode_request(asked)
 
@@ -244,6 +270,7 @@ class Finalizers:
         """Whoever waits for an answer is inside."""
         self._gate.check_integrity()
         ensure(len(self._asked) <= self._gate.requests, "asked <= inside")
+        ensure(list(self._waiting.values()) == sorted(self._waiting.values()), "the oldest is first")
 
 
 def _unless_taken(answer: Future, error: StreamScribeError | None) -> None:
