@@ -4,8 +4,24 @@ import os
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
-from streamscribe.cli.main import NUMPY_THREADS, main
+from streamscribe.bench.kinds import ClusterPart, Part
+from streamscribe.cli.main import NUMPY_THREADS, app, main
+
+
+@pytest.mark.parametrize("command", [[], ["serve"], ["bench", "cluster"], ["sessions"]], ids=" ".join)
+def test_help_writes_no_value_behind_a_flag(run, command):
+    shown = run(*command, "--help").out
+    assert "--help" in shown
+    assert "<bool>" not in shown
+
+
+@pytest.mark.parametrize("command", ["cluster", "replay"])
+def test_help_of_a_measurement_of_parts_says_what_each_is(command):
+    parts = ClusterPart if command == "cluster" else Part
+    shown = CliRunner().invoke(app, ["bench", command, "--help"], env={"COLUMNS": "140"}).stdout
+    assert [part for part in parts if f"{part}: " not in shown] == []
 
 
 @pytest.mark.parametrize(("asked", "taken"), [(None, "1"), ("4", "4")])

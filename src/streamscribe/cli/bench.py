@@ -293,6 +293,13 @@ def replay(
 ) -> None:
     """What reuse saves: clips that come again, 32 at a time, on Whisper; and what the encoder service costs.
 
+    Parts:
+
+    - `stub`: the service over an encoder of known cost
+    - `reuse`: the workload without reuse, cold and warm
+    - `unique`: each clip once
+    - `restart`: a server's first request
+
     Examples:
 
     ```

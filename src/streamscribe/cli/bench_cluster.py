@@ -62,8 +62,20 @@ def cluster(
 ) -> None:
     """Whether processes may be killed, replaced, frozen, cut off and overloaded: what is lost, and for how long.
 
-    Parts: kill, kill_tiny, roll, freeze, overload, scale, proxy and streams; with `--kafka` kill, roll, freeze, redis
-    and broker.
+    Parts:
+
+    - `kill`: a random worker is killed every five seconds
+    - `kill_tiny`: the same, with the small models and speech
+    - `roll`: each process is replaced, one after the other
+    - `freeze`: a worker is stopped for three times what counts as its death, then goes on
+    - `overload`: three times the sessions that workers can serve
+    - `scale`: one, two and four workers
+    - `proxy`: a hostile network before the server
+    - `streams`: how many a gateway with one worker process keeps up with, beside one process for all
+    - `redis`: it is frozen, then killed
+    - `broker`: it is frozen
+
+    With `--kafka`: kill, roll, freeze, redis and broker. Without: all but redis and broker.
 
     Examples:
 

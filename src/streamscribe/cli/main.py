@@ -4,9 +4,10 @@ Subcommands import what they use when they run, so that help and mistakes of usa
 """
 
 import os
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from streamscribe import __version__
 from streamscribe.cli import (
@@ -29,6 +30,7 @@ from streamscribe.cli.output import Exit, complain, fail, first
 
 HELP = "Speech recognition fit for production: serve it, stream to it, transcribe with it, measure it."
 EPILOG = "Exit codes: 0 done, 1 failed, 2 usage or settings, 3 a model is not installed, 130 interrupted."
+HELP_FLAGS = ["-h", "--help"]
 TRACEBACK_VARIABLE = "STREAMSCRIBE_TRACEBACK"
 NUMPY_THREADS = "OPENBLAS_NUM_THREADS"
 """Read when numpy is imported. Its threads wait by spinning: beside two threads of a model they doubled its step."""
@@ -40,7 +42,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_FLAGS},
 )
 serve.mount(app)
 cluster.mount(app)
@@ -77,13 +79,25 @@ def main() -> None:
     """Entry point: whatever goes wrong is told in one line, with an exit code of `Exit`."""
     os.environ.setdefault(NUMPY_THREADS, "1")
     try:
-        app(prog_name="streamscribe")
+        command = typer.main.get_command(app)
+        _bare_flags(command)
+        command(prog_name="streamscribe")
     except KeyboardInterrupt:
         raise SystemExit(Exit.INTERRUPTED) from None
     except Exception as raised:
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
         _tell(first(raised))
+
+
+def _bare_flags(command: Any) -> None:
+    """Takes away what typer's help writes behind flags, as if they took a value: `<bool>`."""
+    help_flag = command.get_help_option(typer.Context(command, help_option_names=HELP_FLAGS))
+    for option in (help_flag, *command.params):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for subcommand in getattr(command, "commands", {}).values():
+        _bare_flags(subcommand)
 
 
 def _tell(error: BaseException) -> None:
