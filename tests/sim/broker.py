@@ -90,7 +90,9 @@ class Broker:
         while loop.time() < self.away_until:
             await asyncio.sleep(self.away_until - loop.time() + self.rng.uniform(0, 0.3))
 
-    def append(self, topic: str, partition: int, key: str | None, value: bytes, headers: Any, sent_s: float) -> int:
+    def append(
+        self, topic: str, partition: int, key: str | None, value: bytes, headers: Any, sent_s: float = 0.0
+    ) -> int:
         """One more record; its key decides where there is no partition. Gives the partition."""
         if partition < 0:
             partition = partition_of(key or "", self.partitions)
