@@ -26,11 +26,11 @@ CLUSTER_KINDS = KINDS | {"die": 1.2, "drain": 1.0, "bus": 0.4, "empty": 0.5}
 """Where sessions go on at another gateway: one dies, or can read its results no more; the store comes back empty."""
 
 FINALS_KINDS = CLUSTER_KINDS | {
-    "finalizer dies": 4.0,
-    "finalizer freezes": 3.0,
-    "finalizer goes": 2.0,
-    "finalizer's model stops": 1.0,
-    "no finalizer": 1.0,
+    "finalizer dies": 8.0,
+    "finalizer freezes": 5.0,
+    "finalizer goes": 4.0,
+    "finalizer's model stops": 2.0,
+    "no finalizer": 2.0,
 }
 """Where finalizers recognise: one is killed, stands still, is told to go, or can hear nothing more; all are gone."""
 

@@ -108,6 +108,14 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
     return False
 
 
+def attempts_are_over(run: Run) -> None:
+    """Attempts of finalizers were ended or taken back, where none died at one and the store says what it does."""
+    if run.cluster is None or run.deadly_segment is not None or run.cluster.store.was_unsure:
+        return
+    if not run.happened.keys() & ((ENDS_OF_FINALIZERS | {"store"}) - {"finalizer freezes"}):
+        assert not +run.cluster.store.attempts, "an attempt that ended counts for ever"
+
+
 def finalizers_ended(run: Run, unsure: bool) -> bool:
     """Whether so many ended that a segment which was there looks deadly: at two that a deadly one ended it was company.
 

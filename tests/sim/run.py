@@ -111,6 +111,7 @@ def simulate(seed: int) -> Run:
         _nothing_left(loop)
         for client in run.clients:
             oracle.check(run, client)
+        oracle.attempts_are_over(run)
     except BaseException as error:
         error.add_note(f"seed {seed}: repeat it with  .venv/bin/python -m tests.sim.run {seed}")
         raise
