@@ -67,7 +67,7 @@ class Site:
 
     @property
     def committed(self) -> int:
-        return self.broker.committed.get(0, 0)
+        return self.broker.committed.get((TOPICS.audio, 0), 0)
 
     async def keep(self, seconds: float, *seats: Seat) -> None:
         """A gateway that lives for so long."""

@@ -30,7 +30,7 @@ async def moved_on(site: Site, late: list[Record], generation: int = 1) -> None:
     if generation:
         site.publish(opened("a"), reply_to=1, generation=1, left=(0,))
         site.publish(*RECORDS[begun:12], reply_to=1, generation=1)
-    site.broker.committed[0] = site.broker.end(TOPICS.audio, 0)
+    site.broker.committed[TOPICS.audio, 0] = site.broker.end(TOPICS.audio, 0)
     site.publish(*late)
     places = [Place(number, 0, number) for number in range(generation + 1)]
     await site.memory.hand_in(Ticket(A, A, f"g{generation}", b"", opened("a"), tuple(places)))
