@@ -9,15 +9,24 @@ from confluent_kafka import KafkaError, KafkaException
 from streamscribe.bus.kafka import config, gateway, sender, worker
 from streamscribe.bus.kafka.config import NoSuchPartition
 from streamscribe.bus.kafka.dead_letter import TELL_EVERY_S, DeadLetters
-from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, encode_settled, headers_of, record_headers
-from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+from streamscribe.bus.kafka.envelope import (
+    NO_EPOCH,
+    SETTLED_HEADERS,
+    Settled,
+    encode_settled,
+    event_headers,
+    headers_of,
+    moved_headers,
+    record_headers,
+)
+from streamscribe.bus.kafka.gateway import DOUBT_S, KafkaGatewayBus
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.sender import Sender
-from streamscribe.core.errors import BadRequest
+from streamscribe.core.errors import BadRequest, InternalError
 from streamscribe.core.ids import LeaseEpoch, SessionId
-from streamscribe.core.records import Emitted, Failed, Record, SessionAbandoned
+from streamscribe.core.records import Emitted, Failed, Progress, Record, SessionAbandoned, WorkerEvent
 from streamscribe.ports import Place
-from streamscribe.wire.bus_records import decode_record, encode_record
+from streamscribe.wire.bus_records import decode_record, encode_event, encode_record
 from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, virtually
 from tests.contracts.bus import opened
 from tests.contracts.takeover import Listener, session
@@ -144,10 +153,19 @@ def test_a_session_that_cannot_be_claimed_for_a_defect_is_let_go_and_ends_no_wor
     assert [one["message"] for one in virtually(play).failures] == ["a bus has a defect"]
 
 
-def test_a_gateway_hears_of_a_session_that_cannot_be_claimed_unless_it_knows_of_a_worker_that_has_it() -> None:
+@pytest.mark.parametrize("speaks", ["never", "settles", "tells"])
+def test_a_gateway_hears_of_a_session_that_cannot_be_claimed_unless_a_worker_that_has_it_speaks(speaks: str) -> None:
     async def play(site: Site) -> None:
         async def claim(session_id: SessionId, owner: str) -> Any:
             raise KeyError("a defect")
+
+        def owner_speaks() -> None:
+            if speaks == "settles":
+                settled = encode_settled([Settled(B, LeaseEpoch(7), 0, 1)])
+                site.broker.append(TOPICS.results, 0, None, settled, SETTLED_HEADERS)
+            elif speaks == "tells":
+                told = encode_event(Progress(B, 1000))
+                site.broker.append(TOPICS.results, 0, B, told, event_headers(LeaseEpoch(7), "t"))
 
         site.store = Wayward(site.memory, claim=claim)
         gateway, heard = _GatewayEnd(KAFKA, 5, 2**20, 0), list[Emitted]()
@@ -155,14 +173,35 @@ def test_a_gateway_hears_of_a_session_that_cannot_be_claimed_unless_it_knows_of_
         gateway.attach_gateway(heard.append)
         await gateway.publish(opened("a"))
         await gateway.publish(opened("b"))
-        gateway._lanes[B].epoch = LeaseEpoch(1)
+        gateway._lanes[B].epoch = LeaseEpoch(7)
         Listener(site.worker())
         await asyncio.sleep(3)
-        assert [(type(one), one.session_id) for one in heard] == [(Failed, A)]
+        owner_speaks()
+        await asyncio.sleep(DOUBT_S - 4)
+        assert [one.session_id for one in heard if isinstance(one, Failed)] == [A]
         assert gateway.fenced == 1
+        await asyncio.sleep(30)
+        failed = {one.session_id: one.error.code for one in heard if isinstance(one, Failed)}
+        assert failed == {A: "internal"} | ({B: "internal"} if speaks == "never" else {})
         await gateway.close()
 
     virtually(play)
+
+
+@pytest.mark.parametrize("speaks", [False, True])
+async def test_who_reads_a_past_hears_of_a_session_that_could_not_be_claimed_unless_its_owner_spoke_after_that(
+    speaks: bool,
+) -> None:
+    done = asyncio.get_running_loop().create_future()
+    heard: list[WorkerEvent] = []
+    past = Past(A, 1, 0, 1, (Place(0, 0, 0),), lambda *_: None, heard.append, done)
+    told: list[tuple[Emitted, int]] = [(Progress(A, 1000), 7), (Failed(A, InternalError()), NO_EPOCH)]
+    for event, epoch in told + [(Progress(A, 2000), 7)] * speaks:
+        message = Message(("r", 0, 0), b"a", encode_event(event), event_headers(LeaseEpoch(epoch), "t"))
+        past.result(message)  # type: ignore[arg-type]
+    past.result(Message(("r", 0, 0), b"a", b"", moved_headers(LeaseEpoch(7), 1, "t")))  # type: ignore[arg-type]
+    assert past.leg == 1
+    assert [type(one) for one in heard] == [Progress, Progress if speaks else Failed]
 
 
 @pytest.mark.parametrize("moves", [False, True])

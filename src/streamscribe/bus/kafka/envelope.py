@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 VERSION = b"1"
+NO_EPOCH = LeaseEpoch(0)
+"""Of a worker that can get no lease for a defect, and says so: where the session has an owner, its word counts more."""
 
 _ask = methodcaller("headers")
 """By a call of C, which looks at what comes back: a quickened `message.headers()` goes on with a list that has holes,

@@ -11,6 +11,7 @@ from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.assigned import at_end
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import (
+    NO_EPOCH,
     Settled,
     decode_settled,
     headers_of,
@@ -45,6 +46,10 @@ from streamscribe.wire.bus_records import decode_event, encode_record
 
 TAKE_OVER_S = 8.0
 """How long a client waits at most until its session has come from another gateway."""
+
+DOUBT_S = 10.0
+"""So long the owner of a session has to speak where another worker says that it could not get it for a defect: one that
+was away, and whose session it is no more. Longer than a takeover; who hears audio speaks at once."""
 
 MAX_HELD = 10_000
 """Events of one session that come while its past is read."""
@@ -319,6 +324,8 @@ class KafkaGatewayBus:
             self._drain(lane)
 
     def _deliver(self, event: Emitted, epoch: LeaseEpoch) -> None:
+        if epoch == NO_EPOCH:
+            self._doubt(event)
         lane = self._current(event.session_id, epoch)
         if lane is None or isinstance(event, Checkpointed) or self._closed:
             return
@@ -363,7 +370,14 @@ class KafkaGatewayBus:
             self.fenced += 1
             return None
         lane.epoch = epoch
+        lane.trust()
         return lane
+
+    def _doubt(self, event: Emitted) -> None:
+        """Whose session it is may have died: the next worker cannot get it, and nobody else would say so."""
+        lane = self._lanes.get(event.session_id)
+        if lane is not None and lane.epoch and lane.doubt is None:
+            lane.doubt = asyncio.get_running_loop().call_later(DOUBT_S, self._deliver, event, lane.epoch)
 
     @staticmethod
     def _started(part: _T | None) -> _T:

@@ -32,6 +32,14 @@ class Lane:
     held: deque[tuple[Emitted, LeaseEpoch]] | None = None
     """What comes while the session's past is read."""
     moved: bool = False
+    doubt: asyncio.TimerHandle | None = None
+    """Ends the session, unless its owner speaks before."""
+
+    def trust(self) -> None:
+        """Its owner has spoken, or the session is here no more."""
+        if self.doubt is not None:
+            self.doubt.cancel()
+            self.doubt = None
 
     def settle(self, settled: Settled) -> None:
         """A worker that hears audio again settles it again: only what goes further counts."""
@@ -42,6 +50,7 @@ class Lane:
 
     def free(self, error: StreamScribeError | None = None) -> None:
         """Frees all publishers; their records are dropped."""
+        self.trust()
         while self.waiting:
             _, waiter = self.waiting.popleft()
             if not waiter.done():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
-from streamscribe.bus.kafka.envelope import headers_of, read_event_headers, read_moved, read_record_headers
+from streamscribe.bus.kafka.envelope import NO_EPOCH, headers_of, read_event_headers, read_moved, read_record_headers
 from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import Checkpointed, Failed, Finished, Record, SessionOpened, WorkerEvent
@@ -40,6 +40,8 @@ class Past:
     records_read: bool = False
     _generation: int = 0
     _not_yet: bool = field(default=False)
+    _given_up: Failed | None = None
+    """What a worker said last that could not get the session for a defect."""
 
     def __post_init__(self) -> None:
         if self.places:
@@ -90,11 +92,18 @@ class Past:
             following = self.places[self.leg + 1].generation if self.leg + 1 < len(self.places) else self.generation
             if moved >= following:
                 self.leg += 1
+                if self._given_up is not None and self.leg == len(self.places):
+                    self.hear(self._given_up)
             return
         epoch = read_event_headers(headers)
-        if epoch is None or self._not_yet or (self.epoch is not None and epoch < self.epoch):
+        if epoch is None or self._not_yet:
             return
-        self.epoch = epoch
+        if self.epoch is not None and epoch < self.epoch:
+            event = decode_event(message.value() or b"")
+            if epoch == NO_EPOCH and isinstance(event, Failed):
+                self._given_up = event
+            return
+        self.epoch, self._given_up = epoch, None
         event = decode_event(message.value() or b"")
         if not isinstance(event, Checkpointed):
             self.hear(event)

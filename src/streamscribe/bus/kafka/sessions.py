@@ -7,7 +7,7 @@ from typing import Any
 
 from streamscribe.bus.backlog import audio_bytes
 from streamscribe.bus.kafka.dead_letter import DeadLetter, DeadLetters
-from streamscribe.bus.kafka.envelope import RecordHeaders
+from streamscribe.bus.kafka.envelope import NO_EPOCH, RecordHeaders
 from streamscribe.bus.kafka.leases import RELEASE_S, Leases
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
@@ -25,13 +25,10 @@ from streamscribe.core.errors import (
     StreamScribeError,
     Timeout,
 )
-from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.ids import SessionId
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import Checkpointed, Emitted, Failed, Record, SessionAbandoned, SessionOpened
 from streamscribe.ports import RecordHandler
-
-NO_EPOCH = LeaseEpoch(0)
-"""Of who can get no lease for a defect, and says so: a gateway that knows of an owner does not listen."""
 
 
 class Sessions:
