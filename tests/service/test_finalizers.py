@@ -126,6 +126,29 @@ async def test_with_real_models_the_texts_are_those_of_a_worker_that_has_them_al
         assert await role.stop() == 0
 
 
+async def test_while_finalizers_are_behind_newcomers_are_told_to_come_back_and_who_is_there_is_heard(
+    running: Cluster, gateway: Role
+) -> None:
+    worker = running.worker(*BY_FINALIZERS, "--set", "worker.degrade_after_ms=300")
+    await asyncio.to_thread(settled, [worker])
+    await let_in(gateway)
+    talking = asyncio.ensure_future(speaking(gateway, FAKE_SPEECH[0]))
+    refused = None
+    while refused is None:
+        try:
+            await session(gateway.websocket, [])
+        except ServerError as error:
+            refused = error.error.name
+    assert refused == "overloaded"
+    assert figures(gateway, "streamscribe_shed_sessions_total")['{reason="finals"}'] >= 1
+    finalizer = await asyncio.to_thread(running.finalizer)
+    told = await talking
+    await let_in(gateway)
+    assert await heard_by(gateway, FAKE_SPEECH[:1]) == [told]
+    for role in (worker, finalizer):
+        assert await role.stop() == 0
+
+
 async def test_a_finalizer_replaces_its_model_at_sighup_while_sessions_speak_and_nobody_hears_it(
     running: Cluster, gateway: Role, tmp_path: Path
 ) -> None:
