@@ -1,6 +1,7 @@
 """What a small cluster is given, looked at once before anything of it is started; else each role fails at it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster import services
@@ -29,16 +30,18 @@ def check_here(settings: Settings, plan: "Plan") -> None:
     open_tenants(settings)
 
 
-async def check_there(settings: Settings) -> None:
-    """Whether Redis and Kafka answer where they are named, and makes the topics there.
+async def check_there(settings: Settings, step: Callable[[str], None]) -> None:
+    """Whether Redis and Kafka answer where they are named, and makes the topics there; `step` is told what is done.
 
     Raises SettingsError, StoreUnavailable and BusUnavailable.
     """
     if settings.store.redis_url is not None:
+        step("asking Redis")
         store = open_shared_sessions(settings.store, PATIENCE_S)
         try:
             await store.check()
         finally:
             await store.close()
     if settings.kafka.brokers:
+        step("making the topics")
         await asyncio.to_thread(ensure_topics, settings)

@@ -86,8 +86,7 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
     if gateway.funasr_port >= 0:
         addresses.append(Address(services.HOST, gateway.funasr_port, "gateway.funasr_port"))
     with bound(*addresses) as sockets, TemporaryDirectory(prefix="streamscribe-cluster-") as folder:
-        onlooker.step("looking at what it is given")
-        await check_there(settings)
+        await check_there(settings, onlooker.step)
         async with stop_signals() as stop, AsyncExitStack() as stack:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
@@ -191,6 +190,7 @@ class _Cluster:
                 "finalize_partitions": max(1, plan.finalizers),
             }
             kafka = kafka.model_copy(update=own)
+            self._onlooker.step("making the topics")
             await asyncio.to_thread(ensure_topics, settings.model_copy(update={"kafka": kafka}))
         store = settings.store
         if store.redis_url is None:
