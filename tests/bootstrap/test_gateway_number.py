@@ -78,11 +78,13 @@ async def test_a_number_that_a_gateway_has_is_an_error_that_names_both(store: Re
     keeping.cancel()
 
 
-async def test_one_gateway_more_than_partitions_is_an_error_that_names_the_setting(store: RedisSessions) -> None:
+async def test_one_gateway_more_than_partitions_is_an_error_that_names_the_setting_and_the_ways_out(
+    store: RedisSessions,
+) -> None:
     numbers = [of(store, f"g{n}") for n in range(3)]
     assert [await one.take(FIRST) for one in numbers] == [0, 1, 2]
     keeping = [asyncio.ensure_future(one.lost()) for one in numbers]
-    with pytest.raises(SettingsError, match=r"kafka\.result_partitions: all 3"):
+    with pytest.raises(SettingsError, match=r"kafka\.result_partitions: all 3 .*stop one of them, or .*docs/kafka\.md"):
         await of(store, "late").take(FIRST)
     for one in keeping:
         one.cancel()

@@ -160,9 +160,10 @@ class TestDoctor:
         assert found["detail"].startswith("maxmemory-policy is volatile-lru: ")
         assert found["type_this"].endswith("config set maxmemory-policy noeviction")
 
-    def test_a_redis_that_is_away_fails_it(self, run):
+    def test_a_redis_that_is_away_fails_it_and_says_how_one_is_started(self, run):
         found = self.finding(run, "redis://127.0.0.1:9/0")
         assert (found["ok"], found["detail"]) == (False, "Redis cannot be reached (127.0.0.1:9)")
+        assert found["type_this"] == "redis-server"
 
     def test_what_is_no_address_fails_it_and_shows_no_password(self, run):
         found = self.finding(run, "http://:hunter2@host")

@@ -148,7 +148,11 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding(name, False, str(error))
     except StoreUnavailable as error:
-        yield Finding(name, False, f"{explain(error)} ({place_of(settings.store)})", 'redis-cli -u "$REDIS_URL" ping')
+        from streamscribe.store.redis_link import NOT_REACHED
+
+        told = explain(error)
+        look = "redis-server" if told == NOT_REACHED else 'redis-cli -u "$REDIS_URL" ping'
+        yield Finding(name, False, f"{told} ({place_of(settings.store)})", look)
     else:
         room = f"of {server.max_memory_bytes / 1e6:,.0f} MB" if server.max_memory_bytes else "without a bound"
         well = f"Redis {server.version}, {server.used_bytes / 1e6:,.1f} MB used {room}"

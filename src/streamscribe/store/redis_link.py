@@ -15,6 +15,7 @@ from streamscribe.redis_url import client_of
 
 PREFIX = "streamscribe:"
 RETRY_AFTER_S = 1.0
+NOT_REACHED = "Redis cannot be reached"
 
 _T = TypeVar("_T")
 
@@ -95,7 +96,7 @@ def _trouble_of(error: Exception) -> Trouble:
         case told.ReadOnlyError():
             return Trouble("Redis is a replica, which takes no writes")
         case told.ConnectionError():
-            return Trouble("Redis cannot be reached", "is it started? type: redis-server, or give another by REDIS_URL")
+            return Trouble(NOT_REACHED, "is it started? type: redis-server, or give another by REDIS_URL")
         case TimeoutError() | told.TimeoutError():
             return Trouble("Redis does not answer in time")
         case _:
