@@ -7,6 +7,7 @@ import httpx
 import pytest
 from msgspec import structs
 
+from streamscribe.client import addresses
 from streamscribe.client.errors import ServerError
 from streamscribe.client.native import NativeClient
 from streamscribe.wire.native_server import AckMessage, ClosedMessage, ResultMessage, ResumedMessage, ServerWire
@@ -19,6 +20,13 @@ PACKET_BYTES = 6400
 SPEECH = [noise_speech(8000 + number) for number in range(10)]
 
 Told = list[tuple[int, int, str, int, int]]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All begin at the first address, however busy this machine is."""
+    monkeypatch.setattr(addresses, "HASTY_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(addresses, "OPEN_TIMEOUT_S", 60.0)
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +50,43 @@ def outcome(messages: list[ServerWire]) -> tuple[Told, int]:
     return told, last.audio_ms
 
 
-async def speaking(gateways: list[Role], pcm: bytes, resumed_at: list[float]) -> tuple[Told, int]:
-    """What a client of several addresses hears that speaks at twice real time, and the audio that was heard of it."""
-    said: list[ServerWire] = []
-    async with NativeClient([one.websocket for one in gateways]) as client, asyncio.TaskGroup() as tasks:
+class Talk:
+    """Clients of several addresses that say SPEECH at twice real time, and all of them a last word after they moved."""
 
-        async def speak() -> None:
-            for packet in cut(pcm, PACKET_BYTES):
-                await client.send(packet)
-                await asyncio.sleep(0.1)
-            await client.end()
+    def __init__(self, gateways: list[Role]) -> None:
+        self._heard = [asyncio.Event() for _ in SPEECH]
+        self.told = asyncio.gather(
+            *(self._speaking(gateways, pcm, heard) for pcm, heard in zip(SPEECH, self._heard, strict=True))
+        )
 
-        tasks.create_task(speak())
-        async for message in client:
-            said.append(message)
-            if isinstance(message, ResumedMessage):
-                resumed_at.append(asyncio.get_running_loop().time())
-    return outcome(said)
+    async def under_way(self) -> None:
+        """Returns when each has been told something of what it said; none has ended."""
+        for heard in self._heard:
+            await heard.wait()
+
+    async def _speaking(self, gateways: list[Role], pcm: bytes, heard: asyncio.Event) -> tuple[Told, int]:
+        """What a client is told, and the audio that was heard of it."""
+        said: list[ServerWire] = []
+        moved = asyncio.Event()
+        async with NativeClient([one.websocket for one in gateways]) as client, asyncio.TaskGroup() as tasks:
+
+            async def speak() -> None:
+                *most, last = cut(pcm, PACKET_BYTES)
+                for packet in most:
+                    await client.send(packet)
+                    await asyncio.sleep(0.1)
+                await moved.wait()
+                await client.send(last)
+                await client.end()
+
+            tasks.create_task(speak())
+            async for message in client:
+                said.append(message)
+                if isinstance(message, ResultMessage):
+                    heard.set()
+                if isinstance(message, ResumedMessage):
+                    moved.set()
+        return outcome(said)
 
 
 async def alone(gateway: Role) -> list[tuple[Told, int]]:
@@ -72,23 +100,19 @@ async def test_sessions_of_a_gateway_that_is_killed_go_on_at_another_and_nothing
     gateways = [running.gateway(), running.gateway()]
     undisturbed = await alone(gateways[1])
     assert all(len(told) >= 3 for told, _ in undisturbed)
-    resumed_at: list[float] = []
-    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
-    await asyncio.sleep(2.0)
+    talk = Talk(gateways)
+    await talk.under_way()
     gateways[0].kill()
-    assert await talking == undisturbed
-    assert len(resumed_at) >= len(SPEECH)
+    assert await talk.told == undisturbed
 
 
 async def test_a_gateway_that_is_told_to_stop_leaves_its_sessions_to_another_and_ends_well(running: Cluster) -> None:
     gateways = [running.gateway(), running.gateway()]
     undisturbed = await alone(gateways[1])
-    resumed_at: list[float] = []
-    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
-    await asyncio.sleep(1.0)
+    talk = Talk(gateways)
+    await talk.under_way()
     assert await gateways[0].stop() == 0
-    assert await talking == undisturbed
-    assert resumed_at
+    assert await talk.told == undisturbed
 
 
 async def test_law_9_who_cannot_prove_the_right_to_a_session_elsewhere_finds_none(running: Cluster) -> None:
@@ -121,23 +145,19 @@ async def test_a_tenant_at_its_quota_moves_all_its_sessions_and_what_keeps_newco
     tight = {"max_tenant_sessions": len(SPEECH), "max_newcomers": 1, "max_new_sessions_per_min": 1}
     gateways = [running.gateway(), running.gateway(*(f"--set=limits.{name}={at}" for name, at in tight.items()))]
     undisturbed = await alone(gateways[0])
-    resumed_at: list[float] = []
-    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
-    await asyncio.sleep(2.0)
+    talk = Talk(gateways)
+    await talk.under_way()
     gateways[0].kill()
-    assert await talking == undisturbed
-    assert len(resumed_at) >= len(SPEECH)
+    assert await talk.told == undisturbed
 
 
 async def test_a_gateway_that_an_operator_drains_leaves_its_sessions_to_another_and_ends_well(running: Cluster) -> None:
     gateways = [running.gateway(), running.gateway()]
     undisturbed = await alone(gateways[1])
-    resumed_at: list[float] = []
-    talking = asyncio.gather(*(speaking(gateways, pcm, resumed_at) for pcm in SPEECH))
-    await asyncio.sleep(1.0)
+    talk = Talk(gateways)
+    await talk.under_way()
     async with httpx.AsyncClient(timeout=None) as http:
         answer = await http.post(f"{gateways[0].url}/admin/drain")
     assert (answer.status_code, answer.json()["movable"]) == (202, len(SPEECH))
     assert await asyncio.to_thread(gateways[0].process.wait) == 0
-    assert await talking == undisturbed
-    assert resumed_at
+    assert await talk.told == undisturbed
