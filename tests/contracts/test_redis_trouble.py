@@ -33,7 +33,9 @@ async def test_a_redis_that_is_away_is_told_by_each_call_and_used_again_when_it_
             with told_to_operators("Redis cannot be reached") as refused:
                 await call
             assert (refused.value.http_status, refused.value.retry_after_s) == (503, 1.0)
-        with pytest.raises(StoreUnavailable, match=rf"^Redis cannot be reached \(127\.0\.0\.1:{port}\); is it started\? type: "):
+        with pytest.raises(
+            StoreUnavailable, match=rf"^Redis cannot be reached \(127\.0\.0\.1:{port}\); is it started\? type: "
+        ):
             await store.check()
         assert store.counts().failures == 15
         with redis_server(tmp_path, port=port):
