@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from streamscribe.bus.kafka import config, recall, sender
 from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.recall import Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BusUnavailable, InternalError, ModelUnavailable, StreamScribeError, TooLarge
@@ -131,3 +132,22 @@ async def test_a_producer_that_takes_no_record_any_more_is_replaced(monkeypatch:
     sends.send("topic", b"2", [], failed.append)
     assert (producers.made, producers.sent, sends.unsent_bytes) == (2, [2], 1)
     await sends.close()
+
+
+class Fenced:
+    """A consumer whose name another worker has taken: librdkafka says so once, and gives nothing more."""
+
+    def consume(self, most: int, timeout_s: float) -> list[Any]:
+        return [self]
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError.FENCED_INSTANCE_ID, "Static consumer fenced by other consumer", fatal=True)
+
+
+async def test_a_worker_whose_name_another_has_taken_ends_and_says_why() -> None:
+    reading = Reader(cast(Consumer, Fenced()), lambda batch: None)
+    reading.start()
+    told = await asyncio.wait_for(reading.failed, 20)
+    assert isinstance(told, BusUnavailable)
+    assert "Static consumer fenced by other consumer" in told.message
+    await reading.stop()
