@@ -104,7 +104,7 @@ def worker(
     ```
     KAFKA_BROKERS=kafka:9092 REDIS_URL=redis://redis:6379/0 streamscribe worker --profile zh
     streamscribe worker --profile zh --set finalizer.enabled=true
-    streamscribe worker --profile tiny --health-port 8011 --set kafka.instance_id=worker-1
+    streamscribe worker --profile tiny --health-port 8011
     ```
     """
     started_at = monotonic()
