@@ -18,7 +18,7 @@ from streamscribe.core.errors import InternalError, Overloaded
 from tests.audio.files import make
 from tests.audio.processes import running
 
-LIMITS = DecodeLimits()
+LIMITS = DecodeLimits(stall_s=600)  # however busy this machine is
 JOB = Job("/dev/null", LIMITS, 1)
 MANY = 100
 

@@ -130,7 +130,7 @@ async def serving(
     metrics = Metrics()
     hub = Hub(bus, limits, metrics, OpenDoor())
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
-    decoders = DecoderPool(DecodeLimits.from_settings(limits))
+    decoders = DecoderPool(replace(DecodeLimits.from_settings(limits), stall_s=600))  # however busy this machine is
     app = create_app(
         hub,
         auth,

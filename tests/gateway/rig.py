@@ -173,7 +173,7 @@ async def running(
     hub = Hub(bus, limits, metrics, OpenDoor())
     readiness = Readiness(hub, lambda: [] if ready else ["models"])
     auth = Authenticator(store, gateway, max_sessions=int(limits.max_tenant_sessions))
-    decoder = DecoderPool(DecodeLimits(), spare=False)
+    decoder = DecoderPool(DecodeLimits(stall_s=600), spare=False)  # however busy this machine is
     shared: dict[str, Any] = {"gateway": gateway, "limits": limits, "readiness": readiness, "decode": decoder.decode}
     app = create_app(hub, auth, metrics=metrics, routes=routes, **shared)
     apps = (app, create_funasr_app(hub, auth, **shared))

@@ -44,7 +44,7 @@ async def test_a_drain_is_unready_refuses_the_new_and_lets_the_old_finish() -> N
         assert (await told(socket, "result"))["text"] == "7"
         await socket.send(END)
         assert (await closing(socket))[0] == 1000
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await draining
 
 
@@ -136,5 +136,5 @@ async def test_a_first_signal_asks_for_the_drain() -> None:
     async with stop_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await stop.wait()

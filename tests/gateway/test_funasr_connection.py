@@ -142,7 +142,7 @@ async def test_files_at_once_are_counted_and_their_places_come_back() -> None:
         async with on_funasr_port(gateway) as first, on_funasr_port(gateway) as second:
             await first.send(config("offline", wav_format="flac"))
             await first.send(bytes(100))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not gateway.worker.records:
                     await asyncio.sleep(0.01)
             await second.send(config("offline", wav_format="flac"))
@@ -171,14 +171,14 @@ async def test_a_client_that_leaves_ends_its_session_at_once_for_nobody_can_resu
             await socket.send(config("2pass"))
             await socket.send(CHUNK)
             await socket.recv()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await gateway.hub.wait_empty()
         opened = [record.session_id for record in gateway.worker.records if isinstance(record, SessionOpened)]
         assert gateway.worker.abandoned() == opened
 
 
 async def test_a_connection_that_rests_too_long_between_utterances_is_closed() -> None:
-    async with running(limits=LimitSettings(idle_timeout_s=0.2)) as gateway, on_funasr_port(gateway) as socket:
+    async with running(limits=LimitSettings(idle_timeout_s=1)) as gateway, on_funasr_port(gateway) as socket:
         await utterance(socket, "offline", CHUNK)
         assert (await closing(socket))[0] == 4408
 
@@ -233,6 +233,6 @@ async def test_a_client_that_speaks_on_after_the_end_and_is_gone_leaves_nothing_
         transport=peer,
         resumable=False,
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await connection.serve(None)
     assert len(hub) == 0

@@ -17,7 +17,7 @@ async def test_a_ripe_mark_that_the_store_did_not_take_is_told_again_though_no_o
     async with site(store, "first", behind_s=0.02) as first:
         first.bus.marks_each = 1
         live = await first.begun(RecordingSink())
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await store.settled.wait()
         ticket = await store.ticket(live.bus_id)
         assert ticket is not None
@@ -30,7 +30,7 @@ async def test_one_session_whose_mark_the_store_does_not_take_costs_no_other_its
     async with site(store, "first", behind_s=0.02) as first:
         first.bus.marks_each = 1
         both = [await first.begun(RecordingSink()) for _ in range(2)]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             for live in both:
                 while (ticket := await store.ticket(live.bus_id)) is None or not ticket.places[0].mark:
                     store.settled.clear()
@@ -42,7 +42,7 @@ async def test_a_ticket_that_nobody_can_read_costs_its_session_the_mark_and_the_
     async with site(store, "first", behind_s=0.02) as first:
         first.bus.marks_each = 1
         both = [await first.begun(RecordingSink()) for _ in range(2)]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await store.settled.wait()
         tickets = [await store.ticket(live.bus_id) for live in both]
         assert sum(ticket is not None and bool(ticket.places[0].mark) for ticket in tickets) == 1

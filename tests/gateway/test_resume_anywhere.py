@@ -93,7 +93,7 @@ async def asked(store: Store, times: int) -> None:
 async def answered(store: Store, waiting: "asyncio.Future[LiveSession]") -> LiveSession:
     """The session, for whoever waited for the store."""
     store.answers.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return await waiting
 
 
@@ -210,7 +210,7 @@ async def test_who_is_silent_under_the_name_of_a_session_that_comes_is_told_befo
     second.hub.open(ACME, OPTIONS, silent, session_id=live.session_id, resumable=True)
     second.bus.open.clear()
     coming = asyncio.ensure_future(second.hub.resume_anywhere(ACME, resume_of(sink), again))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not second.bus.waited:
             await asyncio.sleep(0)
     assert [message.error.code for message in silent.of(ErrorSent)] == ["session_superseded"]

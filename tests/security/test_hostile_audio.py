@@ -25,7 +25,7 @@ def trap() -> Iterator[socket.socket]:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[DecoderPool]:
-    pool = DecoderPool(DecodeLimits())
+    pool = DecoderPool(DecodeLimits(stall_s=600))
     yield pool
     await pool.close()
 
@@ -52,13 +52,13 @@ async def test_hostile_files_get_their_error_and_reach_nothing(
 async def test_ten_hours_that_claim_a_second_stop_at_the_limit(tmp_path: Path) -> None:
     (tmp_path / "liar.opus").write_bytes(opus_silence(10, claimed_hours=1 / 3600))
     with pytest.raises(StreamScribeError):
-        async for _ in decode(tmp_path / "liar.opus", DecodeLimits(max_decoded_s=600)):
+        async for _ in decode(tmp_path / "liar.opus", DecodeLimits(max_decoded_s=600, stall_s=600)):
             pass
 
 
 async def test_long_silence_within_the_limit_decodes_in_bounded_memory(tmp_path: Path) -> None:
     (tmp_path / "long.opus").write_bytes(opus_silence(0.5))
-    decoding = decode(tmp_path / "long.opus", DecodeLimits(memory_bytes=2**25))
+    decoding = decode(tmp_path / "long.opus", DecodeLimits(memory_bytes=2**25, stall_s=600))
     async for block in decoding:
         assert len(block) <= 32_000
     assert decoding.decoded_s == pytest.approx(1800, abs=1)
@@ -69,7 +69,7 @@ async def test_a_file_that_needs_more_memory_than_allowed_fails_alone(tmp_path: 
     data = b"ID3\x04\x00\x00\x60\x00\x00\x00" + bytes(64)
     (tmp_path / "tag.mp3").write_bytes(data + make(tmp_path, "mp3").read_bytes())
     with pytest.raises(StreamScribeError):
-        async for _ in decode(tmp_path / "tag.mp3", DecodeLimits(memory_bytes=2**24)):
+        async for _ in decode(tmp_path / "tag.mp3", DecodeLimits(memory_bytes=2**24, stall_s=600)):
             pass
 
 

@@ -27,8 +27,10 @@ EVERYBODY = [
     "limits.max_lag_ms=60000",
     "--set",
     "limits.max_newcomers=100000",
+    "--set",
+    "limits.decode_stall_s=600",
 ]
-"""No session is refused for the load: what these servers are asked does not depend on the machine's speed."""
+"""No session is refused for the load, and no file given up: nothing depends on the machine's speed."""
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ SAMPLE_BYTES = 2
 
 
 async def _pcm(file: Path) -> bytes:
-    return b"".join([block async for block in decode(file, DecodeLimits())])
+    return b"".join([block async for block in decode(file, DecodeLimits(stall_s=600))])
 
 
 def _what_counts(results: list[ResultMessage]) -> list[tuple[object, ...]]:

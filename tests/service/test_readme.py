@@ -41,7 +41,7 @@ def _write_pcm(source: Path, target: Path) -> None:
     """16 kHz, 16 bits, one channel: what the simplest client takes for granted."""
 
     async def decoded() -> bytes:
-        return b"".join([block async for block in decode(source, DecodeLimits())])
+        return b"".join([block async for block in decode(source, DecodeLimits(stall_s=600))])
 
     with wave.open(str(target), "wb") as out:
         out.setparams((1, 2, 16_000, 0, "NONE", ""))
