@@ -138,6 +138,8 @@ class SimSender:
         self._full = self._failed = False
         self.dead = False
         """Its process is: nothing leaves it any more."""
+        self.held_until = 0.0
+        """Those that lead its partitions are away until then."""
         self._tasks = [node.spawn(self._send()), node.spawn(self._report())]
 
     @property
@@ -173,6 +175,8 @@ class SimSender:
             while self._queue:
                 await asyncio.sleep(self._broker.delay())
                 await self._broker.answers()
+                while loop.time() < self.held_until:
+                    await asyncio.sleep(self.held_until - loop.time() + 0.001)
                 for _ in range(self._broker.rng.randrange(1, 20)):  # what shares a request
                     if self._queue and not self.dead:
                         record, done = self._queue.popleft()

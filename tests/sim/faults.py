@@ -29,10 +29,12 @@ FINALS_KINDS = CLUSTER_KINDS | {
     "finalizer dies": 8.0,
     "finalizer freezes": 5.0,
     "finalizer goes": 4.0,
+    "finalizer is mute": 3.0,
     "finalizer's model stops": 2.0,
     "no finalizer": 2.0,
 }
-"""Where finalizers recognise: one is killed, stands still, is told to go, or can hear nothing more; all are gone."""
+"""Where finalizers recognise: one is killed, stands still, is told to go, can answer nothing for a while, and perhaps
+ends then, or can hear nothing more; all are gone."""
 
 
 @dataclass(frozen=True, slots=True)

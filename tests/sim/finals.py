@@ -16,9 +16,11 @@ from streamscribe.bus.kafka.finals.known import Answer, Known
 from streamscribe.cache.purges import Purges
 from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.fair_share import Share
+from streamscribe.core.ids import SessionId
 from streamscribe.models.pool import Recognition
 from streamscribe.models.ports import Hypothesis, Origin, SegmentRequest
 from streamscribe.settings import KafkaSettings, WorkerSettings
+from streamscribe.store.redis_attempts import _key as attempts_key
 from streamscribe.wire.final_requests import FinalRequest
 from tests.sim.broker import Broker, SimReader, SimSender, cancel_all
 from tests.sim.clock import Node
@@ -103,7 +105,7 @@ class FinalizerProcess:
         self.node = node
         self.told_to_go = self.ended = self.killed = False
         """`killed` by a segment."""
-        self._attempts = SimAttempts(store)
+        self._store, self._attempts = store, SimAttempts(store)
         self._is_deadly = is_deadly
         self.bus = _FinalizerEnd(kafka, self._attempts, Purges(), asyncio.get_running_loop().time)
         self._sender, self._membership = self.bus.begin(group, node)
@@ -117,7 +119,18 @@ class FinalizerProcess:
         if self._is_deadly(request.origin):  # nothing more runs in its process
             self.killed = True
             self.node.freeze()
-        return await self._hearing(request, priority, audio_s, share)
+        try:
+            return await self._hearing(request, priority, audio_s, share)
+        except Stopped:
+            self._blame(request.origin.session_id, request.origin.segment_id)
+            raise
+
+    def _blame(self, session_id: SessionId, segment_id: int) -> None:
+        self._store.blamed.add(attempts_key(session_id, segment_id))
+
+    def fall_silent(self, for_s: float) -> None:
+        """Its answers do not come into the log for so long, and its group hears it all the same."""
+        self._sender.held_until = asyncio.get_running_loop().time() + for_s
 
     @property
     def over(self) -> bool:
@@ -130,6 +143,8 @@ class FinalizerProcess:
             return
         self.ended = True
         self._sender.dead = self._membership.dead = self._attempts.link.dead = True
+        for session_id, segment_id, _ in self.bus._known._heard_now:
+            self._blame(session_id, segment_id)
         self.node.thaw()
         await asyncio.sleep(0)  # it may have stood still before it joined
         await self._sender.kill()
@@ -236,6 +251,11 @@ class FinalizerFleet:
                 process.node.thaw()
             case "finalizer goes" if process is not None:
                 process.told_to_go = True
+            case "finalizer is mute" if process is not None:
+                process.fall_silent(fault.for_s)
+                await asyncio.sleep(fault.for_s)
+                if fault.suspect:
+                    await process.end()
             case "finalizer's model stops" if process is not None:
                 process.stage.stop()
             case "no finalizer":

@@ -28,7 +28,13 @@ HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "brok
 FAILED = {"quarantined", "store_unavailable"}
 """A worker has said so."""
 
-ENDS_OF_FINALIZERS = {"finalizer dies", "finalizer freezes", "finalizer's model stops", "no finalizer"}
+ENDS_OF_FINALIZERS = {
+    "finalizer dies",
+    "finalizer freezes",
+    "finalizer is mute",
+    "finalizer's model stops",
+    "no finalizer",
+}
 """A segment that was there at three of these may look as if it had been deadly."""
 
 SLACK_S = 3.0
@@ -109,11 +115,11 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
 
 
 def attempts_are_over(run: Run) -> None:
-    """Attempts of finalizers were ended or taken back, where none died at one and the store says what it does."""
-    if run.cluster is None or run.deadly_segment is not None or run.cluster.store.was_unsure:
+    """Only what a finalizer that ended had begun counts for longer, where the store says what it does."""
+    if run.cluster is None or run.cluster.store.was_unsure or run.happened.keys() & {"store", "empty"}:
         return
-    if not run.happened.keys() & ((ENDS_OF_FINALIZERS | {"store"}) - {"finalizer freezes"}):
-        assert not +run.cluster.store.attempts, "an attempt that ended counts for ever"
+    left = {segment for segment, count in run.cluster.store.attempts.items() if count > 0}
+    assert left <= run.cluster.store.blamed, "an attempt that was ended, or not one, counts"
 
 
 def finalizers_ended(run: Run, unsure: bool) -> bool:

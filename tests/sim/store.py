@@ -33,6 +33,8 @@ class SimStore:
         self.sessions = self._new()
         self.attempts: Counter[str] = Counter()
         """Of finalizers at segments."""
+        self.blamed: set[str] = set()
+        """What of it may be left: of segments that finalizers were at which ended."""
 
     def _new(self) -> MemorySessions:
         clock = asyncio.get_running_loop().time
