@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from streamscribe.bus.kafka.envelope import RecordHeaders
+from streamscribe.bus.kafka.finals.asking import Finalizers
+from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.positions import Positions
@@ -18,7 +20,8 @@ from streamscribe.core.quarantine import Ends
 from streamscribe.core.records import Flushed, SessionOpened
 from streamscribe.core.result_log import ResultLog
 from streamscribe.core.session_past import SessionPast
-from streamscribe.worker import stream
+from streamscribe.wire.final_requests import FinalAnswer, decode_answer
+from streamscribe.worker import finals, stream
 from streamscribe.worker.recovery import beginning
 from tests.sim.run import simulate
 
@@ -59,6 +62,8 @@ def test_two_runs_of_a_seed_are_the_same_run(seed: int) -> None:
 
 LOCAL, KAFKA = range(0, 120, 2), range(1, 480, 2)
 LATE = range(7, 480, 8)
+FINALS = range(5, 960, 8)
+"""Those with finalizers."""
 
 
 def finds(seeds: Iterable[int]) -> None:
@@ -164,3 +169,33 @@ def test_it_finds_a_session_that_nobody_ends_when_its_gateway_and_client_are_gon
 def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ends, "guilty", property(lambda self: False))
     finds(KAFKA)
+
+
+def test_it_finds_a_finalizer_that_commits_what_it_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "committable", property(lambda self: self.next))
+    finds(FINALS)
+
+
+def test_it_finds_a_worker_that_takes_any_answer_that_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    settle = Finalizers._settle
+
+    def any_will_do(self: Finalizers, answer: FinalAnswer) -> None:
+        number = answer.number if answer.number in self._asked else next(iter(self._asked), answer.number)
+        settle(self, replace(answer, number=number))
+
+    monkeypatch.setattr(Finalizers, "_settle", any_will_do)
+    finds(FINALS)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_worker_that_takes_answers_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        Finalizers, "_take_one", lambda self, message: self._settle(decode_answer(message.value() or b""))
+    )
+    finds(FINALS)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_first_pass_that_is_told_as_the_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finals, "replace", lambda of, **to: of if "degraded" in to else replace(of, **to))
+    finds(FINALS)
