@@ -37,6 +37,8 @@ MAX_INSIDE = 3
 """Less than `answering.MAX_INSIDE`, so that it is met."""
 PATIENCE_S = 30.0
 """Longer than faults can hold up an answer."""
+MAX_SKEW_S = 1.0
+"""Of a finalizer's clock from workers'."""
 DRAIN_S = 5.0
 LOOK_S = 1.0
 
@@ -107,7 +109,8 @@ class FinalizerProcess:
         """`killed` by a segment."""
         self._store, self._attempts = store, SimAttempts(store)
         self._is_deadly = is_deadly
-        self.bus = _FinalizerEnd(kafka, self._attempts, Purges(), asyncio.get_running_loop().time)
+        loop, skew_s = asyncio.get_running_loop(), group.broker.rng.uniform(-MAX_SKEW_S, MAX_SKEW_S)
+        self.bus = _FinalizerEnd(kafka, self._attempts, Purges(), lambda: loop.time() + skew_s)
         self._sender, self._membership = self.bus.begin(group, node)
         recognizer = CountsHotwords()
         self.stage = stage = InlineStage("recognition", recognizer.recognize, POLICY, group.broker.rng, cost_s)
