@@ -150,7 +150,7 @@ async def test_a_version_whose_warm_up_hangs_is_given_up_and_leaves_nothing_when
         await prepare(hanging, lambda new: None, 0.05)
     assert refused.value.reason is Refusal.TIMEOUT
     del refused
-    while kept[0]() is not None:
+    while not kept or kept[0]() is not None:
         await asyncio.sleep(0.001)
         gc.collect()
 

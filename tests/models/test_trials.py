@@ -1,7 +1,7 @@
 """A replica whose model fails: taken out of service by a trial, brought back by another."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -49,10 +49,9 @@ class Sick:
         except (InternalError, ModelUnavailable, TooLarge) as error:
             return error
 
-    async def until_tried(self, trials: int) -> None:
-        while self.trials < trials:
+    async def until(self, holds: Callable[[], bool]) -> None:
+        while not holds():
             await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -67,7 +66,7 @@ async def test_a_model_that_fails_again_and_again_is_ejected_and_returns_by_itse
     sick.ill = True
     for _ in range(3):
         assert type(await sick.ask(1)) is InternalError
-    await sick.until_tried(2)
+    await sick.until(lambda: bool(sick.ejected))
     assert not sick.replica.ready
     assert isinstance(sick.replica.outage(), ModelUnavailable)
     refused = await sick.ask(1)
@@ -83,15 +82,24 @@ async def test_a_model_that_fails_again_and_again_is_ejected_and_returns_by_itse
 async def test_requests_that_no_model_could_answer_eject_nobody(sick: Sick) -> None:
     for _ in range(9):
         assert type(await sick.ask(POISON)) is InternalError
-    await sick.until_tried(2)
-    assert sick.replica.ready
+    await sick.until(lambda: sick.trials >= 2 and sick.replica.ready)
     for _ in range(9):
         assert type(await sick.ask(REFUSED)) is TooLarge
     assert await sick.ask(4) == 8
     assert sick.ejected == []
 
 
-async def test_out_of_memory_takes_it_out_of_readiness_until_a_step_succeeds(sick: Sick) -> None:
+@pytest.fixture
+def never_tried(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sick]:
+    """Nothing but a request brings it back."""
+    monkeypatch.setattr(replica_module, "RETRY_S", 3600)
+    sick = Sick()
+    yield sick
+    sick.replica.close()
+
+
+async def test_out_of_memory_takes_it_out_of_readiness_until_a_step_succeeds(never_tried: Sick) -> None:
+    sick = never_tried
     answer = await sick.ask(HUGE)
     assert isinstance(answer, ModelUnavailable)
     assert not sick.replica.ready
