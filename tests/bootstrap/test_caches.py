@@ -14,7 +14,7 @@ from streamscribe.bootstrap.caches import check_context, open_caches, open_kept,
 from streamscribe.bootstrap.platform import platform
 from streamscribe.cache.levels import Levels
 from streamscribe.settings import CacheSettings, Settings, SettingsError, load
-from tests.cache.kit import ACME
+from tests.cache.kit import ACME, patient_with_redis
 from tests.contracts.redis_server import redis_server
 
 
@@ -102,7 +102,8 @@ def test_a_redis_that_does_not_answer_is_told_at_the_start(tmp_path: Path, capsy
     assert "no Redis answers at cache.redis_url" in "".join(capsys.readouterr())
 
 
-def test_a_redis_that_answers_is_no_trouble(tmp_path: Path) -> None:
+def test_a_redis_that_answers_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient_with_redis(monkeypatch)
     with redis_server(tmp_path) as url:
         assert redis_trouble(settings_of(tmp_path, transcripts=True, redis_url=url)) is None
         assert "cache.transcripts is off" in (redis_trouble(settings_of(tmp_path, redis_url=url)) or "")

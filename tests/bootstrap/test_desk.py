@@ -18,7 +18,7 @@ from streamscribe.core.ids import TenantId
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.settings import CacheSettings
 from streamscribe.wire.rest import encode
-from tests.cache.kit import ACME, OTHER, SAID, SOURCES, noise
+from tests.cache.kit import ACME, OTHER, SAID, SOURCES, noise, patient_with_redis
 from tests.contracts.redis_server import redis_server
 
 
@@ -52,7 +52,8 @@ class Worker:
 
 
 @pytest.fixture
-def workers(tmp_path: Path, redis_url: str) -> Iterator[list[Worker]]:
+def workers(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Worker]]:
+    patient_with_redis(monkeypatch)
     workers = [Worker(tmp_path, redis_url) for _ in range(2)]
     yield workers
     for worker in workers:

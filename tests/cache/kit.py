@@ -1,9 +1,11 @@
 """What the tests of cache levels share."""
 
 import numpy as np
+import pytest
 
 from streamscribe.audio.fingerprint import Fingerprints
 from streamscribe.cache.memory import MemoryBlobs
+from streamscribe.cache.redis import RedisBlobs
 from streamscribe.cache.transcripts import Said, Sources, Transcripts
 from streamscribe.core.cachekey import CacheKeys
 from streamscribe.core.ids import TenantId
@@ -26,6 +28,11 @@ SAID = Said(
     ),
     (Mark(2, "，"),),
 )
+
+
+def patient_with_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy this machine is, what is kept in Redis is waited for."""
+    monkeypatch.setitem(RedisBlobs.__init__.__kwdefaults__, "timeout_s", 30)
 
 
 def noise(seed: int = 0, samples: int = 16_000) -> Samples:

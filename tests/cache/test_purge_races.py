@@ -11,7 +11,7 @@ import pytest
 from streamscribe.bootstrap.caches import Caches, Kept, open_caches
 from streamscribe.models.ports import SegmentRequest
 from streamscribe.settings import CacheSettings
-from tests.cache.kit import ACME, SAID, SOURCES, noise
+from tests.cache.kit import ACME, SAID, SOURCES, noise, patient_with_redis
 from tests.contracts.redis_server import redis_server
 from tests.encoder.kit import FakeEncoder, clip, rig, until
 
@@ -33,7 +33,8 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def caches(tmp_path: Path, redis_url: str) -> Iterator[Caches]:
+def caches(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Caches]:
+    patient_with_redis(monkeypatch)
     wishes = {
         "secret_file": tmp_path / "secret",
         "feature_cache_dir": tmp_path / "rows",
