@@ -1,9 +1,12 @@
 """Fixtures of the whole suite."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 
 from streamscribe.settings import load
 
@@ -15,6 +18,24 @@ hypothesis.settings.load_profile("house")
 def model_dir() -> Path:
     """Where the real models are installed: `STREAMSCRIBE_MODEL__DIR`, or the setting's default."""
     return load().model.dir.expanduser()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forgetful_loggers() -> Iterator[None]:
+    """No logger keeps what it was first used with: else a test that configures logs would do so for all behind it."""
+    with pytest.MonkeyPatch.context() as patched:
+        configure = structlog.configure
+
+        def uncached(**settings: Any) -> None:
+            configure(**settings | {"cache_logger_on_first_use": False})
+
+        patched.setattr(structlog, "configure", uncached)
+        yield
+
+
+def pytest_runtest_teardown() -> None:
+    """Logs that a test configured are its own."""
+    structlog.reset_defaults()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
