@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -21,7 +22,7 @@ from tests.sim.clock import VirtualLoop, run_virtually
 from tests.sim.cluster import ORPHANED_AFTER_S, Cluster
 from tests.sim.faults import CLUSTER_KINDS, FINALS_KINDS, KINDS, Fault, plan
 from tests.sim.finals import MAX_INSIDE, FinalizerFleet, is_expected
-from tests.sim.gateway import GatewayProcess
+from tests.sim.gateway import GatewayProcess, InOrder
 from tests.sim.kafka_site import KafkaSite
 from tests.sim.local import Site
 from tests.sim.network import Delay, WebSocket
@@ -106,7 +107,7 @@ def simulate(seed: int) -> Run:
         await _Stage(run).play()
 
     try:
-        with patch.object(answering, "MAX_INSIDE", MAX_INSIDE):
+        with patch.object(answering, "MAX_INSIDE", MAX_INSIDE), patch.object(asyncio.TaskGroup, "__init__", _in_order):
             _, loop = run_virtually(main)
         _nothing_left(loop)
         for client in run.clients:
@@ -116,6 +117,12 @@ def simulate(seed: int) -> Run:
         error.add_note(f"seed {seed}: repeat it with  .venv/bin/python -m tests.sim.run {seed}")
         raise
     return run
+
+
+def _in_order(self: Any, begin: Callable[[Any], None] = asyncio.TaskGroup.__init__) -> None:
+    """A group of tasks cancels them in the order of their begin, in each run."""
+    begin(self)
+    self._tasks = InOrder()
 
 
 def _nothing_left(loop: VirtualLoop) -> None:

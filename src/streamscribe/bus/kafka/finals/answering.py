@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
@@ -174,7 +175,14 @@ class KafkaFinalizer:
             ledger.come(message.offset() or 0, self._asked_at_s(message))
             self._inside += 1
             self._inside_bytes += len(message)
-            self._spawn(self._serve(message, ledger), ledger)
+            serving = self._spawn(self._serve(message, ledger), ledger)
+            serving.add_done_callback(partial(self._out, len(message)))
+        self._steer()
+
+    def _out(self, size: int, serving: asyncio.Task[None]) -> None:
+        """Also of one that was cancelled before it began, in which nothing runs."""
+        self._inside -= 1
+        self._inside_bytes -= size
         self._steer()
 
     def _asked_at_s(self, message: Message) -> float:
@@ -183,16 +191,11 @@ class KafkaFinalizer:
         return self._clock() if kind == TIMESTAMP_NOT_AVAILABLE else at_ms / 1000
 
     async def _serve(self, message: Message, ledger: Ledger) -> None:
-        offset, size = message.offset() or 0, len(message)
-        try:
-            answer = await self._answer(message, ledger.open[offset])
-            if answer is not None:
-                await self._tell(*answer)
-            ledger.over(offset)
-        finally:
-            self._inside -= 1
-            self._inside_bytes -= size
-            self._steer()
+        offset = message.offset() or 0
+        answer = await self._answer(message, ledger.open[offset])
+        if answer is not None:
+            await self._tell(*answer)
+        ledger.over(offset)
 
     async def _answer(self, message: Message, asked_at_s: float) -> tuple[FinalRequest, Answer] | None:
         """None where nobody waits."""
@@ -290,10 +293,11 @@ class KafkaFinalizer:
 
     # edges
 
-    def _spawn(self, work: Coroutine[Any, Any, None], ledger: Ledger | None) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], ledger: Ledger | None) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = ledger
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
