@@ -386,7 +386,7 @@ class SessionStore(Protocol):
         ...
 
     async def check(self) -> None:
-        """Returns when the store answers."""
+        """Returns when the store takes what is written; raises StoreUnavailable."""
         ...
 
     def counts(self) -> StoreCounts:

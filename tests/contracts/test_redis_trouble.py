@@ -80,6 +80,8 @@ async def test_where_redis_is_full_nobody_enters_and_who_is_there_goes_on(tmp_pa
             await client.config_set("maxmemory", 1)
             with told_to_operators("Redis is full"):
                 await store.enter(seat("s2"), max_sessions=5)
+            with pytest.raises(StoreUnavailable, match=r"^Redis is full \(.*\); give it more memory"):
+                await store.check()
             assert epochs(await store.renew([lease])) == [lease.epoch]
             await store.save(lease, checkpoint=checkpoint(5))
             assert await store.keep([seat()]) == [Kept.NO_TICKET]
@@ -90,6 +92,23 @@ async def test_where_redis_is_full_nobody_enters_and_who_is_there_goes_on(tmp_pa
             await store.forget(lease)
             await store.leave(seat())
             assert await store.session(S1) is None
+
+
+async def test_a_replica_is_no_store_though_it_answers_and_shows_the_sessions_that_it_has(tmp_path):
+    with redis_server(tmp_path) as url:
+        async with client_of(url) as client, sessions_of(url) as store:
+            await store.check()
+            await store.enter(seat(), max_sessions=5)
+            await client.replicaof("127.0.0.1", free_port())
+            for ask in store.check, lambda: store.enter(seat("s2"), max_sessions=5):
+                with pytest.raises(StoreUnavailable) as refused:
+                    await ask()
+            assert explain(refused.value) == "Redis is a replica, which takes no writes"
+            with pytest.raises(StoreUnavailable, match=r"^Redis is a replica.*; name the primary in store\.redis_url"):
+                await store.check()
+            assert [view.session_id for view in (await store.sessions(5)).sessions] == [S1]
+            await client.replicaof("NO", "ONE")
+            await store.check()
 
 
 async def test_a_redis_that_wants_a_password_is_told_without_the_one_that_was_tried(tmp_path):

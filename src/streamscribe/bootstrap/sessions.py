@@ -51,6 +51,18 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
         raise SettingsError(f"setting store.redis_url: {error}") from None
 
 
+async def check_shared_sessions(settings: StoreSettings) -> None:
+    """Returns when their Redis takes what is written, with a person's patience: who starts is slow himself.
+
+    Raises SettingsError as `open_shared_sessions` does, and StoreUnavailable with what to do next.
+    """
+    store = open_shared_sessions(settings, PATIENCE_S)
+    try:
+        await store.check()
+    finally:
+        await store.close()
+
+
 def open_attempts(settings: StoreSettings) -> "RedisAttempts":
     """The counters of what finalizers try, in the same Redis. Raises SettingsError as `open_shared_sessions` does."""
     url = _redis_url(settings)

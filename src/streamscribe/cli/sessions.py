@@ -119,12 +119,15 @@ async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
 def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:
     """What the store answers. Raises SettingsError and StoreUnavailable where it cannot be used."""
     from streamscribe.bootstrap.sessions import PATIENCE_S, open_shared_sessions
+    from streamscribe.core.errors import StoreUnavailable
 
     async def run() -> T:
         store = open_shared_sessions(settings.store, PATIENCE_S)
         try:
-            await store.check()
             return await ask(store)
+        except StoreUnavailable:
+            await store.check()  # which says where Redis is, and what is wrong; a replica may be asked
+            raise
         finally:
             await store.close()
 

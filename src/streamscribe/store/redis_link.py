@@ -17,6 +17,9 @@ PREFIX = "streamscribe:"
 RETRY_AFTER_S = 1.0
 NOT_REACHED = "Redis cannot be reached"
 
+_WRITTEN = f"{PREFIX}written"
+_WRITTEN_S = 60
+
 _T = TypeVar("_T")
 
 
@@ -59,12 +62,12 @@ class RedisLink:
             raise StoreUnavailable(retry_after_s=RETRY_AFTER_S) from _trouble_of(error)
 
     async def check(self) -> None:
-        """Returns when Redis answers. Raises StoreUnavailable that says why not, where, and what to do next.
+        """Returns when Redis takes what is written. Raises StoreUnavailable: why not, where, and what to do next.
 
-        It is for no client's ears.
+        It is for no client's ears. A replica answers a PING, and so does a Redis that is full.
         """
         try:
-            await self.ask(lambda: self.client.ping())
+            await self.ask(lambda: self.client.set(_WRITTEN, "", ex=_WRITTEN_S))
         except StoreUnavailable as error:
             trouble = error.__cause__
             assert isinstance(trouble, Trouble)  # noqa: S101 - as `ask` promises
@@ -92,9 +95,9 @@ def _trouble_of(error: Exception) -> Trouble:
         case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
             return Trouble("Redis refuses the user or password of store.redis_url")
         case told.OutOfMemoryError():
-            return Trouble("Redis is full")
+            return Trouble("Redis is full", "give it more memory, with maxmemory-policy noeviction")
         case told.ReadOnlyError():
-            return Trouble("Redis is a replica, which takes no writes")
+            return Trouble("Redis is a replica, which takes no writes", "name the primary in store.redis_url")
         case told.ConnectionError():
             return Trouble(NOT_REACHED, "is it started? type: redis-server, or give another by REDIS_URL")
         case TimeoutError() | told.TimeoutError():

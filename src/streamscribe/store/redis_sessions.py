@@ -213,7 +213,7 @@ class RedisSessions:
         return next(iter(await self._views([session_id])), None)
 
     async def check(self) -> None:
-        """Returns when Redis answers; what it raises is for who runs it, and says where that Redis is."""
+        """Returns when Redis takes what is written; what it raises is for who runs it, and says where that Redis is."""
         await self._link.check()
 
     async def server(self) -> RedisServer:

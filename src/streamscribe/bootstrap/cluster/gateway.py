@@ -13,7 +13,7 @@ from streamscribe.bootstrap.cluster.health import Health, fail_with
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.platform import decoding
-from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
+from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
@@ -77,9 +77,9 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     name = name or new_name()
     metrics = Metrics()
     async with AsyncExitStack() as stack:
+        await check_shared_sessions(settings.store)
         store = open_shared_sessions(settings.store)
         stack.push_async_callback(store.close)
-        await store.check()
         keep_every_s = settings.store.seat_ttl_s / 3
         claim = GatewayNumber(store, name, keep_every_s)
         stack.push_async_callback(claim.free)

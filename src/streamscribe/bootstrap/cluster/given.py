@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster import services
 from streamscribe.bootstrap.kafka import ensure_topics
-from streamscribe.bootstrap.sessions import PATIENCE_S, need_extras, open_shared_sessions
+from streamscribe.bootstrap.sessions import check_shared_sessions, need_extras
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.settings import Settings, SettingsError
 
@@ -37,11 +37,7 @@ async def check_there(settings: Settings, step: Callable[[str], None]) -> None:
     """
     if settings.store.redis_url is not None:
         step("asking Redis")
-        store = open_shared_sessions(settings.store, PATIENCE_S)
-        try:
-            await store.check()
-        finally:
-            await store.close()
+        await check_shared_sessions(settings.store)
     if settings.kafka.brokers:
         step("making the topics")
         await asyncio.to_thread(ensure_topics, settings)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_sessions import RedisSessions
 
 ASK_EVERY_S = 0.5
+SEARCHES = 5
 
 _log = get_logger(__name__)
 
@@ -53,7 +54,7 @@ class GatewayNumber:
         numbers = range(kafka.result_partitions) if wished < 0 else range(wished, wished + 1)
         middle = numbers.start + self._begin(len(numbers))
         before: NumbersTaken | None = None
-        while isinstance(found := await self._search(numbers, middle), NumbersTaken):
+        while isinstance(found := await self._search_patiently(numbers, middle), NumbersTaken):
             if before is None:
                 before = found
                 _log.info("waiting for the number of a gateway", component=found.holder)
@@ -62,6 +63,14 @@ class GatewayNumber:
             await asyncio.sleep(ASK_EVERY_S)
         self._number = found
         return found
+
+    async def _search_patiently(self, numbers: range, middle: int) -> int | NumbersTaken:
+        """Asks again for a while where the store is late: what is late at the start is often this process."""
+        for _ in range(SEARCHES - 1):
+            with suppress(StoreUnavailable):
+                return await self._search(numbers, middle)
+            await asyncio.sleep(ASK_EVERY_S)
+        return await self._search(numbers, middle)
 
     async def _search(self, numbers: range, middle: int) -> int | NumbersTaken:
         """Takes the first that is free from `middle` on, and round."""

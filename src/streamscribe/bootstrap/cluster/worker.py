@@ -13,7 +13,7 @@ from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.reload import reload_at_hangup
-from streamscribe.bootstrap.sessions import need_cluster, open_shared_sessions
+from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
 from streamscribe.gateway.app import create_health_app
@@ -46,9 +46,9 @@ async def serve_worker(
     address = Address(worker.health_host, worker.health_port, "worker.health_port")
     with hangups() as hung_up, bound(address) as sockets:
         async with stop_signals() as stop, metrics_door(settings) as door:
+            await check_shared_sessions(settings.store)
             store = open_shared_sessions(settings.store)
             try:
-                await store.check()
                 bus = KafkaWorkerBus(
                     settings.kafka,
                     store,
