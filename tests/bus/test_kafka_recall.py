@@ -3,17 +3,18 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamscribe.bus.kafka import recall
 from streamscribe.bus.kafka.envelope import Headers, event_headers, moved_headers, record_headers
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.recall import Reading
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import SessionNotFound
+from streamscribe.core.errors import InternalError, SessionNotFound
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId, TraceId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioChunk, Emitted, Record, SessionOpened, SpeechStopped
@@ -39,6 +40,7 @@ class CountingLog:
         self.read = 0
         self.moves = 0
         self.committed_asked = 0
+        self.refusal: KafkaError | None = None
 
     def append(self, where: tuple[str, int], session: str, value: bytes, headers: Headers) -> None:
         its_headers = cast("list[tuple[str, Any]]", list(headers))
@@ -47,6 +49,8 @@ class CountingLog:
 
     def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self.committed_asked += 1
+        if self.refusal is not None:
+            return [cast("TopicPartition", SimpleNamespace(partition=0, offset=-1001, error=self.refusal))]
         return [TopicPartition(part.topic, part.partition, 0) for part in parts]
 
     def incremental_assign(self, parts: list[TopicPartition]) -> None:
@@ -245,3 +249,44 @@ async def test_of_results_that_the_log_has_dropped_a_later_comer_is_told_too() -
                 past.settle()
             asked, now = [], now + 0.5
         assert isinstance(asker.done.exception(), SessionNotFound)
+
+
+async def test_a_past_at_which_something_fails_fails_alone() -> None:
+    spoken = Spoken("sick", "well")
+    reading = spoken.reading()
+    sick, well = Asker("sick", FIRST), Asker("well", FIRST)
+
+    def fail(event: Emitted) -> None:
+        raise ZeroDivisionError
+
+    sick.past.hear = cast("Callable[..., None]", fail)
+    read_out(reading, sick, well)
+    check_whole(well)
+    error = sick.done.exception()
+    assert isinstance(error, InternalError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+
+
+async def test_a_partition_whose_group_cannot_be_asked_is_an_error_and_not_read_from_its_beginning() -> None:
+    spoken = Spoken("ours")
+    spoken.consumer.refusal = KafkaError(KafkaError.NOT_COORDINATOR)
+    with pytest.raises(KafkaException):
+        spoken.reading().step([Asker("ours", FIRST).past])
+
+
+async def test_what_belongs_to_no_session_takes_no_room_of_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recall, "MAX_KEPT_BYTES", 200_000)
+    spoken = Spoken("first", "second")
+    rest = spoken.consumer.log[RESULTS]
+    settled = [Message((*RESULTS, at), None, b"\0" * 10_000, [], 0.0) for at in range(100)]
+    later = [
+        Message((*RESULTS, 100 + at), one.key_bytes, one.value_bytes, one.its_headers, 0.0)
+        for at, one in enumerate(rest)
+    ]
+    spoken.consumer.log[RESULTS] = settled + later
+    reading = spoken.reading()
+    first, second = Asker("first", FIRST), Asker("second", FIRST)
+    read_out(reading, first)
+    read_out(reading, second)
+    check_whole(second)
+    assert spoken.consumer.read == spoken.size

@@ -15,7 +15,7 @@ from streamscribe.bus.kafka.gaps import Gaps, Where
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.reader import LEAVE_WITHIN_S
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.core.errors import BadRequest, BusUnavailable, SessionNotFound, StreamScribeError
+from streamscribe.core.errors import BadRequest, BusUnavailable, InternalError, SessionNotFound, StreamScribeError
 from streamscribe.settings import KafkaSettings
 
 PATIENCE_S = 6.0
@@ -24,13 +24,17 @@ PATIENCE_S = 6.0
 MAX_PASTS = 4096
 """That are read at one time."""
 
-MAX_KEPT_BYTES = 64_000_000
-"""Of what has been read, for those who come next; half a minute of forty sessions. Beyond it is read again."""
+MAX_KEPT_BYTES = 128_000_000
+"""Of what has been read, for those who come next: half a minute of a hundred sessions. Beyond it is read again."""
+
+MESSAGE_BYTES = 512
+"""What a message takes beside its value; measured, with headers and a key of ours."""
 
 _BATCH = 1000
 _POLL_S = 0.05
 _LINGER_S = 2.0
-_KEPT_S = 1.0
+_COMMITTED_FOR_S = 1.0
+"""A committed offset is used so long: where the group stood lately lies before where it stands."""
 
 
 class Recall:
@@ -62,6 +66,10 @@ class Recall:
                     self._thread = threading.Thread(target=self._run, args=run, name="kafka-recall", daemon=True)
                     self._thread.start()
             await past.done
+        except InternalError as error:
+            told = {"message": "a session's past met a defect", "exception": error.__cause__}
+            asyncio.get_running_loop().call_exception_handler(told)
+            raise
         finally:
             self._waiting -= 1
             past.done.cancel()  # so that the thread sees that nobody waits any more
@@ -137,7 +145,7 @@ class _Track:
     def keep(self, key: bytes, message: Message) -> None:
         """For those who come later."""
         self.kept.setdefault(key, []).append(message)
-        self.kept_bytes += len(message.value() or b"")
+        self.kept_bytes += len(message.value() or b"") + MESSAGE_BYTES
 
     def forget(self) -> None:
         """Keeps nothing of what came until now."""
@@ -145,11 +153,11 @@ class _Track:
 
 
 class Reading:
-    """The consumer at many partitions, which come and go one by one. What it has read is kept, within bounds, for those
-    who come next; only for what lies before that it goes back, and the others pass over what they had.
+    """The consumer at many partitions, which come and go one by one. Each is read once, however many want it, and only
+    as long as somebody does: when a gateway ends its sessions all come within seconds.
 
-    Where many sessions come at once each wants the same partitions. As long as each newcomer moved the consumer, what
-    was fetched was thrown away, or read again, and of fifty within four seconds nobody's past was read in time.
+    What was read is kept for those who come next, within `MAX_KEPT_BYTES`; for what lies before that the consumer goes
+    back, and the others pass over what they had. A past at which anything fails fails alone.
     """
 
     def __init__(self, consumer: Consumer, names: Topics, clock: Callable[[], float] = time.monotonic) -> None:
@@ -185,10 +193,19 @@ class Reading:
         turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
         for reader in turned:
             self._begin_leg(reader)
-        if sum(track.kept_bytes for track in self._tracks.values()) > MAX_KEPT_BYTES:
-            for track in self._tracks.values():
-                track.forget()
+        self._forget_beyond(MAX_KEPT_BYTES)
         return self._ended()
+
+    def _forget_beyond(self, most_bytes: int) -> None:
+        """Of the partitions that hold most first; so that not all are read again by who comes next."""
+        kept_bytes = sum(track.kept_bytes for track in self._tracks.values())
+        if kept_bytes <= most_bytes:
+            return
+        for track in sorted(self._tracks.values(), key=lambda track: -track.kept_bytes):
+            kept_bytes -= track.kept_bytes
+            track.forget()
+            if kept_bytes <= most_bytes / 2:
+                return
 
     def _place(self) -> None:
         """Puts the consumer where the pasts are read on, and nowhere else; what it reads already it goes on with."""
@@ -200,9 +217,10 @@ class Reading:
         left = self._placed - (wanted - self._to_place)
         come = wanted - (self._placed - left)
         if left:
-            self._consumer.incremental_unassign([TopicPartition(*where) for where in left])
+            self._consumer.incremental_unassign([TopicPartition(*where) for where in sorted(left)])
         if come:
-            self._consumer.incremental_assign([TopicPartition(*where, self._tracks[where].offset) for where in come])
+            begin = [TopicPartition(*where, self._tracks[where].offset) for where in sorted(come)]
+            self._consumer.incremental_assign(begin)
         self._placed = wanted
         self._to_place.clear()
 
@@ -222,11 +240,14 @@ class Reading:
         """Where the workers' group would go on, or would have lately: that lies before it, and asking takes a while."""
         now = self._clock()
         self._asked_before = {
-            number: (at, offset) for number, (at, offset) in self._asked_before.items() if now < at + _KEPT_S
+            number: (at, offset) for number, (at, offset) in self._asked_before.items() if now < at + _COMMITTED_FOR_S
         }
-        parts = [TopicPartition(self._topics.audio, number) for number in numbers - self._asked_before.keys()]
+        unknown = sorted(numbers - self._asked_before.keys())
+        parts = [TopicPartition(self._topics.audio, number) for number in unknown]
         if parts:
             for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S):
+                if part.error is not None:
+                    raise KafkaException(part.error)
                 self._asked_before[part.partition] = now, max(0, part.offset)
         return {number: self._asked_before[number][1] for number in numbers}
 
@@ -272,7 +293,8 @@ class Reading:
         track.sought, track.offset = False, offset + 1
         key = message.key() or b""
         key = key if isinstance(key, bytes) else key.encode()
-        track.keep(key, message)
+        if key:  # settlements have none
+            track.keep(key, message)
         reader = self._readers.get(key)
         return reader if reader is not None and self._give(reader, where, message) else None
 
@@ -283,8 +305,13 @@ class Reading:
             return False
         reader.at[where] = offset + 1
         past, leg = reader.past, reader.past.leg
-        with suppress(BadRequest):  # the worker, or the gateway before us, has put it aside too
+        try:
             past.result(message) if where[0] == self._topics.results else past.record(message)
+        except BadRequest:  # the worker, or the gateway before us, has put it aside too
+            pass
+        except Exception as error:  # noqa: BLE001 - the edge of the thread that reads for all
+            past.error = InternalError()
+            past.error.__cause__ = error
         if past.leg == leg:
             if past.records_read and where[0] != self._topics.results:
                 del reader.at[where]
