@@ -8,12 +8,15 @@ TAKE_HANGUPS = frozenset({"serve", "gateway", "worker", "finalizer", "cluster"})
 
 
 def main() -> None:
-    """Entry point. A SIGHUP that comes while a server still imports waits until it listens for it."""
+    """Entry point. A SIGHUP that comes while a server still imports waits until it listens for it; a Ctrl-C ends it."""
     if TAKE_HANGUPS.intersection(sys.argv[1:2]):
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    from streamscribe.cli.main import main as run
+    try:
+        from streamscribe.cli.main import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
 
 
 if __name__ == "__main__":

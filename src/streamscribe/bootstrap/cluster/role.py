@@ -70,17 +70,24 @@ class Role:
         """Until it was stopped: its last exit code. Raises RoleDidNotStart where it never was ready."""
         restarts, loop = Restarts(), asyncio.get_running_loop()
         while True:
-            child = self._child = await Child.start(self._command, self._hear_error, environment=self._environment)
-            born = loop.time()
-            if self._stopping.is_set():
-                child.signal(signal.SIGTERM)
-            code = await child.run(self._hear)
-            was_ready, self.address, self._child = self.address is not None, None, None
+            try:
+                child = self._child = await Child.start(self._command, self._hear_error, environment=self._environment)
+            except OSError as error:  # no process can be started now: tried again as one that ended at once
+                code, lived_s, why = os.EX_OSERR, 0.0, f"no process can be started: {error}"
+                self._audience.said(self.name, why)
+            else:
+                born = loop.time()
+                if self._stopping.is_set():
+                    child.signal(signal.SIGTERM)
+                code = await child.run(self._hear)
+                lived_s = loop.time() - born if self.address is not None else 0.0
+                why = _words(child.last_line) or f"ended with exit code {code}"
+            self.address = self._child = None
             if self._stopping.is_set():
                 return code
             if not self.ready.is_set():
-                raise RoleDidNotStart(f"{self.name}: {_words(child.last_line) or f'ended with exit code {code}'}")
-            pause_s = restarts.ended(loop.time() - born if was_ready else 0.0)
+                raise RoleDidNotStart(f"{self.name}: {why}")
+            pause_s = restarts.ended(lived_s)
             self._audience.role_ended(self.name, code, pause_s)
             if await _sooner(self._stopping, pause_s):
                 return code
