@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from streamscribe.bus.memory import MemoryBus
-from streamscribe.core.errors import BusUnavailable, StoreUnavailable, StreamScribeError
+from streamscribe.core.errors import BusUnavailable, InternalError, StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.messages import Audio, Connected, Resume
 from streamscribe.core.options import SessionOptions
@@ -77,7 +77,8 @@ class LogBus(MemoryBus):
 class Store(MemorySessions):
     """Is away where a test says so, and slow at tickets, to take them and to give them.
 
-    The next calls to settle places fail with `refusing`, those that were done too where it is `late`.
+    The next calls to settle places fail with `refusing`, those that were done too where it is `late`. Where it is
+    `forgetful` it has lost the ticket by the next one. Nobody can read the tickets of those that are `unreadable`.
     """
 
     def __init__(self) -> None:
@@ -89,12 +90,15 @@ class Store(MemorySessions):
         self.answers.set()
         self.asked = 0
         self.refusing: list[StreamScribeError] = []
-        self.late = False
+        self.late = self.forgetful = False
+        self.unreadable: set[SessionId] = set()
         self.settled = asyncio.Event()
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
         if self.refusing and not self.late:
             raise self.refusing.pop()
+        if self.forgetful:
+            self._known[ticket.session_id].ticket, self.forgetful = None, False
         done = await super().settle_places(ticket, before)
         if self.refusing:
             raise self.refusing.pop()
@@ -117,6 +121,8 @@ class Store(MemorySessions):
         await self.answers.wait()
         if self.away:
             raise StoreUnavailable
+        if session_id in self.unreadable:
+            raise InternalError("the store has the session's ticket in a form that is not known here")
         return found
 
     def knows(self, session_id: SessionId) -> bool:

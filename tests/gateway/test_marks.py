@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from streamscribe.core.errors import InternalError, StoreUnavailable
+from streamscribe.core.ids import SessionId
+from streamscribe.ports import Place
 from tests.gateway.moving_rig import Store, site
 from tests.gateway.rig import RecordingSink
 
@@ -23,6 +25,39 @@ async def test_a_ripe_mark_that_the_store_did_not_take_is_told_again_though_no_o
         assert ticket is not None
         assert ticket.places[0].mark
         assert store.refusing == []
+
+
+async def marked(store: Store, session_id: SessionId) -> None:
+    """Returns when the store has a mark of the session."""
+    async with asyncio.timeout(30):
+        while (ticket := await store.ticket(session_id)) is None or not ticket.places[0].mark:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_ripe_mark_of_a_session_whose_ticket_the_store_has_lost_comes_with_the_new_ticket(store: Store) -> None:
+    store.forgetful = True
+    async with site(store, "first", behind_s=0.02) as first:
+        first.bus.marks_each = 1
+        live = await first.begun(RecordingSink())
+        await marked(store, live.bus_id)
+        assert not store.forgetful
+        assert first.mover.can_be_found(live)
+
+
+async def test_a_mark_that_ripens_while_the_ticket_before_it_is_on_its_way_follows(store: Store) -> None:
+    store.away = True
+    async with site(store, "first", behind_s=60) as first:
+        live = await first.begun(RecordingSink())
+        store.open.clear()
+        store.away = False
+        handing_in = asyncio.ensure_future(first.mover._hand_in(live.bus_id))
+        await asyncio.sleep(0)
+        assert first.mover._handed[live.bus_id]
+        before, place = first.mover._tickets[live.bus_id], Place(0, 0, 0, b"where it stands")
+        assert await first.mover._is_settled(before, place)
+        store.open.set()
+        await handing_in
+        await marked(store, live.bus_id)
 
 
 async def test_one_session_whose_mark_the_store_does_not_take_costs_no_other_its_own(store: Store) -> None:

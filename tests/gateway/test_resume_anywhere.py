@@ -84,6 +84,18 @@ async def test_a_session_that_comes_for_claims_that_are_refused_waits_here_for_i
     assert second.worker.abandoned() == []
 
 
+@pytest.mark.parametrize("away", [True, False])
+async def test_a_session_that_is_here_is_resumed_though_nobody_can_read_its_ticket(
+    store: Store, first: Site, away: bool
+) -> None:
+    sink, again = RecordingSink(), RecordingSink()
+    live = await first.begun(sink)
+    live.detach()
+    store.away, store.unreadable = away, set() if away else {live.bus_id}
+    assert await first.hub.resume_anywhere(ACME, resume_of(sink), again) is live
+    assert again.of(Resumed)
+
+
 async def asked(store: Store, times: int) -> None:
     """Returns when somebody waits for the store's answer."""
     while store.asked < times:

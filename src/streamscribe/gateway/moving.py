@@ -143,7 +143,8 @@ class Mover:
                     del self._handed[session_id]
                     if (live := self._over.pop(session_id, None)) is not None:
                         self._seats.over(live)
-        self._late.discard(session_id)
+        if self._tickets.get(session_id) is ticket:  # else its places have moved on meanwhile
+            self._late.discard(session_id)
 
     def _lacks_ticket(self, live: LiveSession) -> None:
         """The store has come back without: where it has begun, its ticket is handed in again, as it is now."""
@@ -168,11 +169,13 @@ class Mover:
                 known = await self._store.ticket(session_id)
         except InternalError:  # nobody can read what the store has: this session cannot move, all others can
             return True
-        if known is None or known.gateway != self._gateway:
+        if known is not None and known.gateway != self._gateway:
             return True
         if self._tickets.get(session_id) is before:
-            self._tickets[session_id] = known
-        return known.places == now.places
+            self._tickets[session_id] = known or now
+            if known is None:  # the store has lost it
+                self._late.add(session_id)
+        return known is None or known.places == now.places
 
     def _forget(self, live: LiveSession) -> None:
         self._marks.forget(live.bus_id)
@@ -181,10 +184,11 @@ class Mover:
         self._late.discard(live.bus_id)
 
     async def has_moved(self, live: LiveSession) -> bool:
-        """Whether another gateway has the session by now; while the store is away, that is not to be known."""
+        """Whether another gateway has the session by now; not to be known while the store is away, or where nobody can
+        read its ticket."""
         try:
             ticket = await self._store.ticket(live.bus_id)
-        except StoreUnavailable:
+        except (StoreUnavailable, InternalError):
             return False
         return ticket is not None and ticket.gateway != self._gateway
 
