@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -87,6 +88,19 @@ def test_a_new_session_gets_an_id_of_a_worker_that_has_less_to_do() -> None:
 def test_where_a_partition_moves_the_least_loaded_worker_decides() -> None:
     assert Door(a=load(0, model=BUSY), b=load(1)).admit("3x") is None
     assert isinstance(Door(a=load(0, model=BUSY), b=load(1, model=BUSY)).admit("3x"), Overloaded)
+
+
+@pytest.mark.parametrize("ill", [load(0, outage=True), load(0, late=True)])
+@pytest.mark.parametrize("well", [CALM, ModelLoad("vad", 0.5, 8, 0.01)])
+def test_where_a_partition_moves_one_that_is_ill_decides_only_where_all_are(ill: WorkerLoad, well: ModelLoad) -> None:
+    idle = replace(ill, voices={}, models=())
+    assert Door(a=idle, b=load(1, model=well)).admit("3x") is None
+    assert isinstance(Door(a=idle).admit("3x"), Overloaded | ModelUnavailable)
+
+
+def test_where_a_partition_moves_a_file_goes_to_one_whose_finalizers_are_late_rather_than_to_one_that_is_out() -> None:
+    out = replace(load(0, outage=True), voices={}, models=())
+    assert Door(a=out, b=load(1, late=True)).admit("3f", FILE) is None
 
 
 def test_files_are_kept_out_by_no_load_but_by_an_outage_and_who_resumes_by_nothing() -> None:

@@ -1,6 +1,7 @@
 """Whom a gateway of a cluster lets in: whose audio can be carried, and whom a worker would take."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import token_hex
 from time import monotonic
 
@@ -80,7 +81,7 @@ class WorkersDoor:
         """An id of the bus for a session that is to begin: of a worker that has less to do than others."""
         ids = [SessionId(token_hex(16)) for _ in range(CHOICES)]
         owned = [one for one in ids if self._books.owner(self._partition_of(one)) is not None]
-        return min(owned, key=self._pressure_of, default=ids[0])
+        return min(owned, key=lambda one: self._rank(self._books.owner(self._partition_of(one)), 1), default=ids[0])
 
     def admit(
         self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
@@ -106,7 +107,7 @@ class WorkersDoor:
         voices = options.audio.channels
         worker = self._books.owner(partition)
         if worker is None:  # its partition moves; who will have it is not known
-            worker = min(self._books.workers, key=lambda one: self._books.pressure(one, voices), default=None)
+            worker = min(self._books.workers, key=partial(self._rank, voices=voices), default=None)
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None or load.outage:
             self._shed(OUTAGE)
@@ -119,12 +120,12 @@ class WorkersDoor:
         self._shed(shed)
         return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
 
-    def _pressure_of(self, session_id: SessionId) -> tuple[bool, float, int]:
-        worker = self._books.owner(self._partition_of(session_id))
+    def _rank(self, worker: str | None, voices: int) -> tuple[bool, bool, float, int]:
+        """Who ranks lowest gets whoever comes: one that serves and is in time before one that has less to do."""
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None:
-            return (True, 0.0, 0)
-        return (load.outage or load.late, *self._books.pressure(worker, 1))
+            return (True, True, 0.0, 0)
+        return (load.outage, load.late, *self._books.pressure(worker, voices))
 
 
 class ClusterDoor:
