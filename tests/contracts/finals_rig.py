@@ -1,8 +1,9 @@
 """Finalizers of a real broker in one loop with whoever asks them, some of which are killed."""
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -52,9 +53,11 @@ class FinalsRig:
     attempts: MemoryAttempts = field(default_factory=MemoryAttempts)
     running: dict[KafkaFinalizer, tuple[Recognition, Engine]] = field(default_factory=dict)
 
-    async def start(self, engine: Engine, policy: BatchPolicy = POLICY) -> KafkaFinalizer:
+    async def start(
+        self, engine: Engine, policy: BatchPolicy = POLICY, clock: Callable[[], float] = time.time
+    ) -> KafkaFinalizer:
         """Returns when it is a member of the group with a partition."""
-        finalizer, heard = KafkaFinalizer(self.kafka, self.attempts, Purges()), recognition(engine, policy)
+        finalizer, heard = KafkaFinalizer(self.kafka, self.attempts, Purges(), clock), recognition(engine, policy)
         await finalizer.start()
         await asyncio.to_thread(start_and_wait, heard)
         finalizer.attach(Hearing(heard))

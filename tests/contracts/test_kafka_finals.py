@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import pytest
@@ -122,7 +123,8 @@ async def test_another_worker_that_asks_the_same_gets_what_was_heard(broker: Bro
         await second.disconnect()
 
 
-async def test_nobody_hears_what_nobody_waits_for_any_more(broker: Broker) -> None:
+async def test_nobody_hears_what_nobody_waits_for_any_more(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "CLOCKS_S", 0)
     async with finals_rig(broker.with_topics(), patience=Patience(live_s=0.3, file_s=30)) as rig:
         with pytest.raises(ModelUnavailable, match="no finalizer has answered in time"):
             await ask(rig.asking, segment(1))
@@ -136,8 +138,9 @@ async def test_nobody_hears_what_nobody_waits_for_any_more(broker: Broker) -> No
 
 
 async def test_who_can_do_without_is_not_heard_when_that_time_is_over_and_is_heard_when_asked_for_good(
-    rig: FinalsRig,
+    rig: FinalsRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(answering, "CLOCKS_S", 0)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
             await ask(rig.asking, segment(1, within_s=0.3))
@@ -151,6 +154,29 @@ async def test_who_can_do_without_is_not_heard_when_that_time_is_over_and_is_hea
     assert finalizer.expired == 2
     assert {request.samples.tobytes() for request in engine.heard} == {segment(n).samples.tobytes() for n in (1, 3)}
     given_up.cancel()
+
+
+async def test_what_waits_behind_a_busy_step_until_its_time_is_over_is_not_heard(rig: FinalsRig) -> None:
+    engine = closed()
+    finalizer = await rig.start(engine)
+    asked = [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=0.3))) for number in range(12)]
+    await until(lambda: finalizer.expired == 12)
+    for_good = asyncio.ensure_future(ask(rig.asking, segment(20)))
+    engine.gate.set()
+    assert await for_good == said_of(segment(20))
+    assert len(engine.heard) <= POLICY.max_batch_size + 1
+    assert not rig.attempts.counts.total()
+    for one in asked:
+        one.cancel()
+
+
+@pytest.mark.parametrize("ahead_s", [-1.5, 1.5])
+async def test_who_can_do_without_is_heard_though_the_finalizers_clock_is_another(
+    rig: FinalsRig, ahead_s: float
+) -> None:
+    await rig.start(Engine(), clock=lambda: time.time() + ahead_s)
+    asked = [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=1.2))) for number in range(5)]
+    assert await asyncio.gather(*asked) == [said_of(segment(number)) for number in range(5)]
 
 
 async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late_finalizers_are(rig: FinalsRig) -> None:
@@ -167,6 +193,35 @@ async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late
     await rig.start(Engine())
     await asyncio.gather(file, without, live)
     assert rig.asking.lag_s(now()) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "within_s", "is_behind"),
+    [
+        ((3, 6, 9), (), None, False),  # of one session
+        ((1, 2), (), None, True),
+        ((1, 2), range(3, 40), None, True),
+        ((1, 2), range(3, 41), None, False),  # a twentieth
+        ((1, 2), range(3, 41), 20, False),
+        ((), (1, 2), None, False),
+    ],
+)
+async def test_finalizers_are_behind_where_more_than_a_twentieth_of_what_waits_is_late_of_more_sessions_than_one(
+    rig: FinalsRig, old: Sequence[int], new: Sequence[int], within_s: float | None, is_behind: bool
+) -> None:
+    now = asyncio.get_running_loop().time
+    waiting = [asyncio.ensure_future(ask(rig.asking, segment(number))) for number in old]
+    await asyncio.sleep(0.01)
+    between = now()
+    await asyncio.sleep(0.01)
+    waiting += [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=within_s))) for number in new]
+    await asyncio.sleep(0.01)
+    asked = now()
+    assert rig.asking.is_behind(asked, asked - between) == is_behind
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    assert not rig.asking.is_behind(now(), 0)
 
 
 async def test_a_segment_that_ends_three_finalizers_is_given_up_and_named_and_all_others_are_heard(

@@ -132,7 +132,7 @@ async def test_while_finalizers_are_behind_newcomers_are_told_to_come_back_and_w
     worker = running.worker(*BY_FINALIZERS, "--set", "worker.degrade_after_ms=300")
     await asyncio.to_thread(settled, [worker])
     await let_in(gateway)
-    talking = asyncio.ensure_future(speaking(gateway, FAKE_SPEECH[0]))
+    talking = asyncio.ensure_future(all_speak(gateway, FAKE_SPEECH[:2]))
     refused = None
     while refused is None:
         try:
@@ -144,7 +144,7 @@ async def test_while_finalizers_are_behind_newcomers_are_told_to_come_back_and_w
     finalizer = await asyncio.to_thread(running.finalizer)
     told = await talking
     await let_in(gateway)
-    assert await heard_by(gateway, FAKE_SPEECH[:1]) == [told]
+    assert await heard_by(gateway, FAKE_SPEECH[:2]) == told
     for role in (worker, finalizer):
         assert await role.stop() == 0
 

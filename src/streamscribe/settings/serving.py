@@ -162,7 +162,7 @@ class WorkerSettings(Section):
         100,
         60_000,
         "With `degrade`, how long a segment waits for its second pass; half of it ends the state. Without, a worker "
-        "whose finalizers let one wait for longer gets no new sessions.",
+        "whose finalizers let more than 5 % wait for longer gets no new sessions.",
     )
     processes: int = bounded(
         0, 0, 256, "Worker processes of `serve`, each with its own models; 0: the server's process works itself."

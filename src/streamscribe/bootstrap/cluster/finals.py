@@ -41,10 +41,10 @@ class RecognizerElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What asks finalizers, and how long the oldest segment has waited of those that wait for nothing else."""
+    """What asks finalizers, and whether they let segments wait for too long that cannot do without."""
 
     recognition: Recognition
-    lag_s: Callable[[], float]
+    is_behind: Callable[[], bool]
 
 
 @asynccontextmanager
@@ -61,14 +61,10 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
     patience = Patience(settings.finalizer.timeout_s, settings.finalizer.file_timeout_s)
     asking = Finalizers(settings.kafka, segments_policy(settings.model), patience)
     await asking.connect()
-    loop = asyncio.get_running_loop()
-
-    def lag_s() -> float:
-        return asking.lag_s(loop.time())
-
+    loop, bound_s = asyncio.get_running_loop(), settings.worker.degrade_after_ms / 1000
     figures = {
         "streamscribe_finals_pending": lambda: float(asking.inflight),
-        "streamscribe_finals_oldest_seconds": lag_s,
+        "streamscribe_finals_oldest_seconds": lambda: asking.lag_s(loop.time()),
         "streamscribe_finals_answered": lambda: float(asking.answered),
         "streamscribe_finals_timed_out": lambda: float(asking.timed_out),
         "streamscribe_finals_dropped": lambda: float(asking.dropped),
@@ -80,7 +76,8 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
         async with asyncio.TaskGroup() as tasks:
             failing = tasks.create_task(fail_with(asking.failed))
             try:
-                yield Elsewhere(Recognition(known, asking, reads_on=reads_on(settings.model)), lag_s)
+                recognition = Recognition(known, asking, reads_on=reads_on(settings.model))
+                yield Elsewhere(recognition, lambda: asking.is_behind(loop.time(), bound_s))
             finally:
                 failing.cancel()
     finally:

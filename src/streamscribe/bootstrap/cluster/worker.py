@@ -23,7 +23,7 @@ from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.metrics import Metrics
 from streamscribe.observe.worker_load import WorkerLoadMeter
 from streamscribe.ports import SessionStore
-from streamscribe.settings import Settings, WorkerSettings
+from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -82,7 +82,7 @@ async def serve_worker(
                         running = [tasks.create_task(work) for work in (health.watch(), fail_with(bus.failed), reloads)]
                         if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                             url = f"http://{worker.health_host}:{listener.ports[0]}"
-                            look = partial(_look, load, bus, side, partial(_is_late, elsewhere, worker))
+                            look = partial(_look, load, bus, side, elsewhere)
                             async with on_board(settings.store, bus.owner, look, side.caches.levels):
                                 announce(Working(url, monotonic() - started_at, side.models.warmup_s))
                                 await done_before(stop, watchdog.run())
@@ -96,14 +96,9 @@ async def serve_worker(
                 await store.close()
 
 
-def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, is_late: Callable[[], bool]) -> WorkerLoad:
-    outage = side.models.outage() is not None
-    return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=outage, late=is_late())
-
-
-def _is_late(elsewhere: Elsewhere | None, settings: WorkerSettings) -> bool:
-    """Whether a segment has waited too long for a finalizer, and cannot do without."""
-    return elsewhere is not None and elsewhere.lag_s() > settings.degrade_after_ms / 1000
+def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, elsewhere: Elsewhere | None) -> WorkerLoad:
+    outage, late = side.models.outage() is not None, elsewhere is not None and elsewhere.is_behind()
+    return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=outage, late=late)
 
 
 def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:

@@ -38,6 +38,9 @@ LOOK_INTERVAL_S = 1.0
 """How often the brokers are asked how much there is to read."""
 GRACE_S = 1.5
 """How long a partition that goes to another finalizer waits for what of it is in work; less than a rebalance waits."""
+CLOCKS_S = 2.0
+"""How far the clocks of workers and finalizers may differ. A request may have waited so much longer in the log, which
+two clocks tell; how long it waits here, one does."""
 SMOOTHING = 0.05
 """What the newest request counts in the moving mean of lengths."""
 
@@ -208,15 +211,20 @@ class KafkaFinalizer:
         except Exception as error:  # noqa: BLE001 - the process' edge: a request that nobody can read costs itself alone
             self._dead_letters.bury(message, error)
             return None
-        if self._clock() - asked_at_s > asked.patience_ms / 1000:
-            self.expired += 1
-            return None
         self._mean_s += (asked.samples / SAMPLE_RATE - self._mean_s) * (SMOOTHING if self._mean_s else 1.0)
+        in_log_s = max(0.0, self._clock() - asked_at_s - CLOCKS_S)
+        left_s, now = asked.patience_ms / 1000 - in_log_s, asyncio.get_running_loop().time()
+        answer: Answer | None = None
         try:
-            return asked, await self._known.answer(asked, lambda: self._hear(asked, request))
+            if left_s > 0:
+                answer = await self._known.answer(asked, lambda: self._hear(asked, request), now + left_s)
         except Quarantined as error:
             self._dead_letters.bury(message, error)
-            return asked, error
+            answer = error
+        if answer is None:
+            self.expired += 1
+            return None
+        return asked, answer
 
     async def _hear(self, asked: FinalRequest, request: SegmentRequest) -> Answer:
         if self._recognise is None:

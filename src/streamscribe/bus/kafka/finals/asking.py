@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import inf
+from typing import NamedTuple
 
 from confluent_kafka import Message
 
@@ -24,6 +25,7 @@ from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import ModelUnavailable, Overloaded, StreamScribeError
 from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
+from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.models.room import Room
@@ -38,6 +40,10 @@ from streamscribe.wire.final_requests import (
 
 RETRY_S = 5.0
 """When a client may come back where no finalizer answers."""
+
+LATE_SHARE, LATE_SESSIONS = 0.05, 2
+"""Finalizers are behind when more than this share of the live segments that wait is late, of so many sessions: a few
+may be late by themselves, as those of a finalizer that ended."""
 
 Future = asyncio.Future[Hypothesis]
 
@@ -56,6 +62,13 @@ class Patience:
     def of(self, priority: Priority) -> float:
         """Of one request."""
         return self.live_s if _is_live(priority) else self.file_s
+
+
+class _Waiting(NamedTuple):
+    since_s: float
+    session_id: SessionId
+    for_good: bool
+    """It has no other text to be told."""
 
 
 class Finalizers:
@@ -87,7 +100,7 @@ class Finalizers:
         self._room = Room()
         self._roomy = asyncio.Event()
         self._asked: dict[int, Future] = {}
-        self._waiting: dict[int, float] = {}
+        self._waiting: dict[int, _Waiting] = {}
         self._numbers = count()
         self._sender: Sender
         self._reader: Reader
@@ -151,8 +164,9 @@ class Finalizers:
     @contextmanager
     def _counted(self, priority: Priority, request: SegmentRequest) -> Iterator[None]:
         number = next(self._numbers)
-        if _is_live(priority) and request.within_s is None:
-            self._waiting[number] = asyncio.get_running_loop().time()
+        if _is_live(priority) and request.origin is not None:
+            began, for_good = asyncio.get_running_loop().time(), request.within_s is None
+            self._waiting[number] = _Waiting(began, request.origin.session_id, for_good)
         try:
             yield
         finally:
@@ -163,7 +177,12 @@ class Finalizers:
 
         `now` by the event loop's clock.
         """
-        return now - next(iter(self._waiting.values()), now)
+        return now - next((one.since_s for one in self._waiting.values() if one.for_good), now)
+
+    def is_behind(self, now: float, bound_s: float) -> bool:
+        """Whether, of all live segments, more of such than a few have waited longer than that."""
+        late = [one.session_id for one in self._waiting.values() if one.for_good and now - one.since_s > bound_s]
+        return len(late) > LATE_SHARE * len(self._waiting) and len(set(late)) >= LATE_SESSIONS
 
     def _enter(self, priority: Priority, audio_s: float) -> None:
         if overloaded := self._gate.enter(priority, audio_s):
@@ -270,7 +289,8 @@ class Finalizers:
         """Whoever waits for an answer is inside."""
         self._gate.check_integrity()
         ensure(len(self._asked) <= self._gate.requests, "asked <= inside")
-        ensure(list(self._waiting.values()) == sorted(self._waiting.values()), "the oldest is first")
+        since = [one.since_s for one in self._waiting.values()]
+        ensure(since == sorted(since), "the oldest is first")
 
 
 def _unless_taken(answer: Future, error: StreamScribeError | None) -> None:

@@ -38,6 +38,12 @@ class _Kept(NamedTuple):
     until_s: float
 
 
+class _HeardNow(NamedTuple):
+    told: asyncio.Future[Answer]
+    patience: asyncio.Timeout
+    """Of whoever waits longest for it."""
+
+
 class Known:
     """Equal requests for a segment, by equal fingerprints, are heard once.
 
@@ -49,12 +55,15 @@ class Known:
         self._purges = purges
         self._clock = clock
         self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._heard_now: dict[_Key, asyncio.Future[Answer]] = {}
+        self._heard_now: dict[_Key, _HeardNow] = {}
         self.repeated = 0
         """Requests that were not heard again."""
 
-    async def answer(self, asked: FinalRequest, hear: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer, by `hear` where there is none. Raises what that raises; whoever waits meanwhile hears itself."""
+    async def answer(self, asked: FinalRequest, hear: Callable[[], Awaitable[Answer]], until_s: float) -> Answer | None:
+        """The answer, by `hear` where there is none. Raises what that raises; whoever waits meanwhile hears itself.
+
+        None: it has taken until `until_s`, by the loop's clock, and was given up, as nobody waits for longer.
+        """
         key = (asked.session_id, asked.segment_id, asked.fingerprint)
         while True:
             kept = self._kept.get(key)
@@ -62,11 +71,14 @@ class Known:
                 self.repeated += 1
                 return kept.heard
             if (heard_now := self._heard_now.get(key)) is None:
-                return await self._lead(key, asked, hear)
-            await asyncio.wait([heard_now])
-            if not heard_now.cancelled():
+                return await self._lead(key, asked, hear, until_s)
+            told, patience = heard_now
+            if not patience.expired():
+                patience.reschedule(max(until_s, patience.when() or until_s))
+            await asyncio.wait([told])
+            if not told.cancelled():
                 self.repeated += 1
-                return heard_now.result()
+                return told.result()
 
     def sweep(self) -> None:
         """Lets go of what is old, and of what was purged."""
@@ -79,12 +91,21 @@ class Known:
     def _fresh(self, kept: _Kept) -> bool:
         return self._purges.keep(kept.tenant, kept.began, lambda: True)
 
-    async def _lead(self, key: _Key, asked: FinalRequest, hear: Callable[[], Awaitable[Answer]]) -> Answer:
-        told = self._heard_now[key] = asyncio.get_running_loop().create_future()
+    async def _lead(
+        self, key: _Key, asked: FinalRequest, hear: Callable[[], Awaitable[Answer]], until_s: float
+    ) -> Answer | None:
+        told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        patience = asyncio.timeout_at(until_s)
+        self._heard_now[key] = _HeardNow(told, patience)
         began = self._purges.begin()
         try:
-            answer = await hear()
+            async with patience:
+                answer = await hear()
             told.set_result(answer)
+        except TimeoutError:
+            if patience.expired():
+                return None
+            raise
         finally:
             del self._heard_now[key]
             told.cancel()
