@@ -40,7 +40,11 @@ def stream(
     ] = None,
     key: Annotated[str | None, typer.Option(envvar="STREAMSCRIBE_KEY", help="API key.")] = None,
     speed: Annotated[
-        float, typer.Option(min=0, help="Multiples of real time; 0 as fast as the server takes it.")
+        float,
+        typer.Option(
+            min=0,
+            help="Multiples of real time; 0 as fast as the server takes it: live sessions at its limits.max_rate (2).",
+        ),
     ] = 1.0,
     mode: Annotated[Mode, typer.Option(help="Which passes run; offline has no partials.")] = Mode.TWO_PASS,
     language: LanguageOption = None,
