@@ -148,7 +148,7 @@ def test_it_finds_a_worker_that_hears_a_gateway_whose_session_has_moved(monkeypa
         receive(self, partition, record, replace(headers, generation=newest), offset)
 
     monkeypatch.setattr(Sessions, "_receive", hears_all)
-    finds(range(2081, 2400, 2))
+    finds(range(1201, 1400, 2))
 
 
 @pytest.mark.timeout(240)
