@@ -72,6 +72,14 @@ def test_a_finalizer_whom_no_worker_of_its_settings_asks_says_what_to_set(run, e
     assert ("STREAMSCRIBE_FINALIZER__ENABLED=true" in done.err) is not enabled
 
 
+def test_a_small_cluster_joins_no_other_that_the_shell_knows(run, tmp_path):
+    production = {"REDIS_URL": "redis://127.0.0.1:9/0", "KAFKA_BROKERS": "127.0.0.1:9"}
+    done = run("cluster", "up", *FAKE, PATH=str(tmp_path), **production)
+    assert done.code == 2
+    assert "127.0.0.1:9" not in done.err
+    assert "redis-server" in done.err
+
+
 @pytest.mark.parametrize("profile", ["whisper", "fake"])
 def test_a_model_that_the_profile_has_not_exits_2_and_says_which_profiles_have_it(run, profile):
     done = run("serve", "--profile", profile, "--model", "auto")

@@ -1,5 +1,6 @@
 """`streamscribe cluster up`: a small cluster on this machine, for trying it."""
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -42,6 +43,10 @@ NAMES = {
 """What errors call that for which there is a flag."""
 
 
+OTHERS = ("KAFKA_BROKERS", "REDIS_URL")
+"""Variables that are no word to this command: in a shell they are of another cluster, perhaps of one in production."""
+
+
 @app.callback()
 def _root() -> None:
     pass
@@ -70,7 +75,8 @@ def up(
 ) -> None:
     """Start a cluster on this machine, and keep it until Ctrl-C: all its processes, one address before the gateways.
 
-    A Redis and a broker of its own, where it is given none, keep all in memory. A role that dies is started again: kill
+    A Redis and a broker of its own keep all in memory, where --redis and --kafka name none (KAFKA_BROKERS and REDIS_URL
+    do not: they may be of another cluster). A role that dies is started again: kill
     one under a live session and see that nothing is lost. SIGHUP lets workers and finalizers read their settings
     again. It says what to set in another shell, so that commands there are of this cluster.
 
@@ -85,6 +91,8 @@ def up(
     from time import monotonic
 
     started_at = monotonic()
+    for name in OTHERS:
+        os.environ.pop(name, None)
     settings = settings_from(
         config,
         set_,
