@@ -29,6 +29,7 @@ from streamscribe.cli.serve import leave, tell, tell_json
 
 if TYPE_CHECKING:
     from streamscribe.bootstrap.cluster.working import Working
+    from streamscribe.bootstrap.server import Listening
 
 
 def mount(app: typer.Typer) -> None:
@@ -80,7 +81,7 @@ def gateway(
     from streamscribe.observe.logs import configure
 
     configure(settings.observe)
-    announce = tell_json if json else tell
+    announce = tell_json if json else _tell_gateway
     uvloop.run(serve(settings, started_at=started_at, announce=announce, reread=read, role=Role.GATEWAY))
 
 
@@ -183,6 +184,11 @@ def finalizer(
     announce = _tell_json if json else partial(_tell, "finalizer")
     uvloop.run(serve_finalizer(settings, started_at=started_at, announce=announce, reread=read))
     leave()
+
+
+def _tell_gateway(listening: "Listening") -> None:
+    tell(listening, "The gateway listens")
+    out.print("  clients         are let in while a worker is ready: streamscribe worker  (/readyz says so)")
 
 
 def _tell(role: str, working: "Working") -> None:

@@ -106,9 +106,9 @@ def leave() -> None:
         os._exit(Exit.OK)
 
 
-def tell(listening: "Listening") -> None:
+def tell(listening: "Listening", what: str = "StreamScribe is ready") -> None:
     """Says where it listens, for people."""
-    out.print(f"StreamScribe is ready after {listening.ready_s:.1f} s at [bold]{listening.url}[/]  (Ctrl-C ends it)")
+    out.print(f"{what} after {listening.ready_s:.1f} s at [bold]{listening.url}[/]  (Ctrl-C ends it)")
     out.print(f"  page            {listening.url}/")
     out.print(f"  WebSocket       {listening.url.replace('http', 'ws', 1)}/ws/asr")
     out.print(f"  OpenAI's REST   {listening.url}/v1")
