@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from streamscribe.cli.screen import JsonScreen
-from streamscribe.cli.stream import play
+from streamscribe.cli.stream import explain, play
+from streamscribe.client.errors import NotResumed
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
 from streamscribe.core.messages import Closed, Resumed
 from streamscribe.core.options import Mode
@@ -46,6 +47,13 @@ def test_a_server_that_is_not_there_exits_1_and_says_how_to_start_one(run, recor
     done = run("stream", recording("a.wav"), "--url", "127.0.0.1:1")
     assert done.code == 1
     assert done.err == ("error: no server answers at ws://127.0.0.1:1/ws/asr; start one with: streamscribe serve\n")
+
+
+def test_a_session_that_could_not_go_on_is_not_told_as_a_server_that_never_was():
+    lost = NotResumed("the session could not be resumed in time")
+    lost.__cause__ = ConnectionRefusedError()
+    told = explain(lost, "ws://there")
+    assert "no server went on with the session in time (ws://there); begin anew" in told
 
 
 def test_of_several_servers_the_next_is_tried_where_one_is_not_there(run, recording, server):

@@ -87,8 +87,10 @@ def explain(error: BaseException, url: str) -> str:
     """What went wrong at a server, and what to do next."""
     from websockets.exceptions import InvalidHandshake
 
-    from streamscribe.client.errors import ServerError
+    from streamscribe.client.errors import NotResumed, ServerError
 
+    if isinstance(error, NotResumed):
+        return f"the connection was lost, and no server went on with the session in time ({url}); begin anew"
     if isinstance(error, ServerError):
         told = f"the server refused: {error.error.message}"
         if error.error.name == "unauthenticated":

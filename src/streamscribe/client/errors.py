@@ -23,6 +23,10 @@ class ConnectionLost(Exception):
         super().__init__(message)
 
 
+class NotResumed(ConnectionLost):
+    """A session that had begun could not go on: no server had it again in time."""
+
+
 class _Refusal(msgspec.Struct):
     code: str | None = None
     message: str = "the server refused the connection"

@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from streamscribe.client.addresses import OPEN_TIMEOUT_S, Addresses
-from streamscribe.client.errors import ConnectionLost, ServerError, refusal
+from streamscribe.client.errors import ConnectionLost, NotResumed, ServerError, refusal
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
 from streamscribe.client.watched import WatchedConnection
@@ -276,7 +276,7 @@ class NativeClient:
                 return await self._resumed()
             except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake) as failed:
                 if asyncio.get_running_loop().time() > give_up_at:
-                    raise ConnectionLost("the session could not be resumed in time") from failed
+                    raise NotResumed("the session could not be resumed in time") from failed
             except ServerError as refused:
                 for_good = refused.error.retry == "never"
                 if refused.error.name == SessionNotFound.code:
