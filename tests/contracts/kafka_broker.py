@@ -63,11 +63,14 @@ class Broker:
 
 
 @contextmanager
-def kafka_broker(folder: Path) -> Iterator[Broker]:
-    """Starts it on a free port; killed and gone afterwards, with all that was in it."""
+def kafka_broker(folder: Path, advertised: str | None = None) -> Iterator[Broker]:
+    """Starts it on a free port; killed and gone afterwards, with all that was in it.
+
+    It calls itself as it is reached, or as `advertised`.
+    """
     address = f"127.0.0.1:{free_port()}"
     command = [str(PROGRAM), "broker", "--storage-engine", "memory://tansu/"]
-    command += ["--listener-url", f"tcp://{address}", "--advertised-listener-url", f"tcp://{address}"]
+    command += ["--listener-url", f"tcp://{address}", "--advertised-listener-url", f"tcp://{advertised or address}"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         host, port = address.split(":")

@@ -1,5 +1,8 @@
 """Topics that would lose records: those who look say so, and what to set."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -7,7 +10,7 @@ from streamscribe.bootstrap.kafka import ensure_topics, kafka_findings
 from streamscribe.bus.kafka import config, topics
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.settings import KafkaSettings, LimitSettings, Settings, SettingsError
-from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker
+from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker, kafka_broker
 
 
 def settings(kafka: KafkaSettings, max_message_bytes: int = MAX_MESSAGE_BYTES) -> Settings:
@@ -72,3 +75,13 @@ def test_brokers_that_do_not_tell_are_a_typed_error(broker: Broker, monkeypatch:
     monkeypatch.setattr(topics, "PATIENCE_S", 0.3)
     with broker.frozen(), pytest.raises(BusUnavailable):
         topics.check_kept(kafka, config.ENVELOPE_BYTES)
+
+
+@pytest.mark.parametrize("ask", [lambda kafka: topics.ensure(kafka, MAX_MESSAGE_BYTES), topics.min_session_timeout_ms])
+def test_a_broker_that_calls_itself_by_an_address_that_nobody_reaches_is_told_as_such(
+    ask: Callable[[KafkaSettings], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "PATIENCE_S", 1.0)
+    with kafka_broker(tmp_path, "nowhere.invalid:9092") as lost, pytest.raises(BusUnavailable) as told:
+        ask(lost.settings())
+    assert str(told.value).endswith(topics.ADVERTISED)

@@ -20,6 +20,9 @@ FINAL_RESULTS_GROUP = "final-results-group"
 PATIENCE_S = 5.0
 """For each answer of a cluster."""
 
+ADVERTISED = "can the address by which it calls itself (advertised.listeners) be reached from here?"
+"""The commonest reason why brokers that were reached answer nothing more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -175,8 +178,10 @@ def _properties(admin: AdminClient, of: list[ConfigResource]) -> list[dict[str, 
     asked = admin.describe_configs(of, request_timeout=PATIENCE_S)
     try:
         found = [asked[one].result(PATIENCE_S) for one in of]
-    except (KafkaException, TimeoutError) as error:
+    except KafkaException as error:
         raise BusUnavailable(f"the brokers' settings cannot be read: {config.explain(error)}") from None
+    except TimeoutError:
+        raise BusUnavailable(f"a broker did not tell its settings in time; {ADVERTISED}") from None
     return [{name: entry.value for name, entry in one.items() if entry.value is not None} for one in found]
 
 
@@ -209,5 +214,7 @@ def _was_created(topic: str, future: Any) -> bool:
             return False
         raise SettingsError(f"topic {topic}: the cluster did not make it: {config.explain(error)}") from None
     except TimeoutError:
-        raise BusUnavailable(f"topic {topic}: the cluster did not say in time whether it is made") from None
+        raise BusUnavailable(
+            f"topic {topic}: it was not said in time that it is made; {ADVERTISED}"
+        ) from None
     return True
