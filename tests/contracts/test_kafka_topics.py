@@ -85,3 +85,14 @@ def test_a_broker_that_calls_itself_by_an_address_that_nobody_reaches_is_told_as
     with kafka_broker(tmp_path, "nowhere.invalid:9092") as lost, pytest.raises(BusUnavailable) as told:
         ask(lost.settings())
     assert str(told.value).endswith(topics.ADVERTISED)
+
+
+def test_a_session_timeout_that_the_brokers_refuse_is_found_with_what_to_set_on_either_side(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = broker.with_topics(session_timeout_ms=2000)
+    monkeypatch.setattr(topics, "min_session_timeout_ms", lambda kafka: 6000)
+    found = next(one for one in kafka_findings(settings(kafka)) if one.name == "Kafka session timeout")
+    assert not found.ok
+    assert "set group.min.session.timeout.ms=2000 on them (now 6000)" in found.detail
+    assert found.type_this == "streamscribe doctor --set kafka.session_timeout_ms=6000"

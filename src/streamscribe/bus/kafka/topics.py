@@ -214,7 +214,5 @@ def _was_created(topic: str, future: Any) -> bool:
             return False
         raise SettingsError(f"topic {topic}: the cluster did not make it: {config.explain(error)}") from None
     except TimeoutError:
-        raise BusUnavailable(
-            f"topic {topic}: it was not said in time that it is made; {ADVERTISED}"
-        ) from None
+        raise BusUnavailable(f"topic {topic}: it was not said in time that it is made; {ADVERTISED}") from None
     return True
