@@ -93,6 +93,7 @@ async def test_a_server_that_is_to_read_its_settings_again_while_it_warms_does_s
 
 HUNG_UP_WHILE_IMPORTING = """
 import os, signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
 class HangUp:
     def find_spec(name, path, target=None):
         if name == {module!r}:

@@ -107,6 +107,7 @@ async def test_an_abandoned_session_is_forgotten_at_once_with_its_queued_work() 
         told = len(worker.events["s"])
         await worker.abandon("s")
         assert worker.worker.sessions == 0
+        await task_over("s")
         recognizer.gate.set()
         assert await worker.transcribe("next", speech(2, 1000), OFFLINE)
         assert len(recognizer.requests) == 2  # the one that ran, and the next session's
