@@ -72,7 +72,7 @@ async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: p
         def committed(self, parts: list[Any], timeout: float) -> list[Any]:
             return parts
 
-        def assign(self, parts: Any) -> None: ...
+        def incremental_assign(self, parts: Any) -> None: ...
 
         def consume(self, most: int, timeout_s: float) -> list[Any]:
             return []
