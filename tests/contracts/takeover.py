@@ -107,6 +107,24 @@ def assert_goes_on(heard: list[Record], published: list[Record]) -> None:
     assert first.options == opened("any").options
 
 
+async def taken_over(rig: Rig, at: int) -> list[Record]:
+    """A worker ends at a record of a session, and the next misses nothing and finishes it: what the next one heard."""
+    rig.gateway.attach_gateway(ear := Ear())
+    first = Listener(await rig.start_worker(), stop_at=at)
+    published = list(session("a", 20))
+    for record in published:
+        await rig.gateway.publish(record)
+    await first.stopped.wait()
+    await rig.kill_worker(first.bus)
+    second = Listener(await rig.start_worker())
+    await ear.finished("a")
+    heard = second.heard[SessionId("a")]
+    assert_goes_on(heard, published)
+    assert heard[-1] == published[-1]
+    assert ear.progress("a") == set(range(22))
+    return heard
+
+
 class TakeoverContract:
     """The suite. `make_rig` gives a gateway's end without workers, and closes all afterwards."""
 
@@ -118,21 +136,9 @@ class TakeoverContract:
     @pytest.mark.parametrize("at", [0, 1, 4, 5, 6, 21])
     async def test_at_whichever_record_a_worker_ends_the_next_misses_nothing(self, at: int) -> None:
         async with self.make_rig(30) as rig:
-            rig.gateway.attach_gateway(ear := Ear())
-            first = Listener(await rig.start_worker(), stop_at=at)
-            published = list(session("a", 20))
-            for record in published:
-                await rig.gateway.publish(record)
-            await first.stopped.wait()
-            await rig.kill_worker(first.bus)
-            second = Listener(await rig.start_worker())
-            await ear.finished("a")
-            heard = second.heard[SessionId("a")]
-            assert_goes_on(heard, published)
-            assert isinstance(heard[0], SessionOpened)
-            assert heard[0].checkpoint == (checkpoint(1 + (at - 1) // 5 * 5) if at > 5 else None)
-            assert heard[-1] == published[-1]
-            assert ear.progress("a") == set(range(22))
+            first, *_ = await taken_over(rig, at)
+            assert isinstance(first, SessionOpened)
+            assert first.checkpoint == (checkpoint(1 + (at - 1) // 5 * 5) if at > 5 else None)
 
     async def test_workers_may_end_again_and_again_also_while_they_replay(self) -> None:
         rng = random.Random(11)

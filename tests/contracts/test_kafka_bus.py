@@ -11,7 +11,7 @@ from streamscribe.core.records import AudioEnded, Finished, SessionAbandoned
 from tests.contracts.bus import BusContract, Ends, Inbox, chunk, opened
 from tests.contracts.kafka_broker import Broker
 from tests.contracts.kafka_rig import KafkaRig, kafka_rig
-from tests.contracts.takeover import CHUNK, Ear, Listener, TakeoverContract, assert_goes_on, session
+from tests.contracts.takeover import CHUNK, Ear, Listener, TakeoverContract, session, taken_over
 
 
 class TestKafkaBus(BusContract):
@@ -41,19 +41,7 @@ class TestKafkaTakeover(TakeoverContract):
     async def test_at_whichever_record_a_worker_ends_the_next_misses_nothing(self, at: int) -> None:
         """Which checkpoint was saved in time is not known; all that was told before it is."""
         async with self.make_rig(30) as rig:
-            rig.gateway.attach_gateway(ear := Ear())
-            first = Listener(await rig.start_worker(), stop_at=at)
-            published = list(session("a", 20))
-            for record in published:
-                await rig.gateway.publish(record)
-            await first.stopped.wait()
-            await rig.kill_worker(first.bus)
-            second = Listener(await rig.start_worker())
-            await ear.finished("a")
-            heard = second.heard[SessionId("a")]
-            assert_goes_on(heard, published)
-            assert heard[-1] == published[-1]
-            assert ear.progress("a") == set(range(22))
+            await taken_over(rig, at)
 
     async def test_the_backlog_is_bounded_for_the_next_worker_too(self) -> None:
         """The log gives what it has at once; the gateway lets no more in until the next worker has got further."""
