@@ -19,7 +19,8 @@ from streamscribe.models.replica import Replica
 from streamscribe.settings import KafkaSettings
 from tests.contracts.segment_stage import POLICY, Engine
 
-PATIENCE = Patience(live_s=30, file_s=30)
+PATIENCE = Patience(live_s=120, file_s=120)
+"""Longer than a test may take."""
 
 
 class MemoryAttempts:

@@ -170,12 +170,13 @@ async def test_what_waits_behind_a_busy_step_until_its_time_is_over_is_not_heard
         one.cancel()
 
 
-@pytest.mark.parametrize("ahead_s", [-1.5, 1.5])
+@pytest.mark.parametrize("ahead_s", [-25, 25])
 async def test_who_can_do_without_is_heard_though_the_finalizers_clock_is_another(
-    rig: FinalsRig, ahead_s: float
+    rig: FinalsRig, ahead_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(answering, "CLOCKS_S", 30)  # however busy this machine is
     await rig.start(Engine(), clock=lambda: time.time() + ahead_s)
-    asked = [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=1.2))) for number in range(5)]
+    asked = [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=20))) for number in range(5)]
     assert await asyncio.gather(*asked) == [said_of(segment(number)) for number in range(5)]
 
 
@@ -229,10 +230,15 @@ async def test_a_segment_that_ends_three_finalizers_is_given_up_and_named_and_al
 ) -> None:
     deadly = asyncio.ensure_future(ask(rig.asking, segment(0)))
     others = [asyncio.ensure_future(ask(rig.asking, segment(number))) for number in (3, 6, 9)]  # of one session
-    key = (SessionId("session-0"), 0)
-    for attempt in (1, 2, 3):
-        victim = await rig.start(closed(segment(0).samples))
-        await until(lambda attempt=attempt: rig.attempts.counts[key] == attempt)  # type: ignore[misc]
+    for attempt in (
+        1,
+        2,
+        3,
+    ):  # each ends while it hears it: who is to try it alone counts it, and takes that back before
+        engine = closed(segment(0).samples)
+        victim = await rig.start(engine)
+        await until(lambda engine=engine: engine.waits)  # type: ignore[misc]
+        assert rig.attempts.counts[SessionId("session-0"), 0] == attempt
         await rig.kill(victim)
     last = await rig.start(Engine())
     with pytest.raises(Quarantined):
