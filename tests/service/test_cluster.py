@@ -179,10 +179,14 @@ def test_a_gateway_that_is_told_to_stop_ends_well(running: Cluster) -> None:
     assert own.process.wait() == 0
 
 
-@pytest.mark.parametrize("role", ["gateway", "worker"])
-def test_without_a_broker_the_error_names_the_setting_and_what_to_do(role: str, running: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("role", "arguments"),
+    [("gateway", ["--port=0", "--funasr-port=-1"]), ("worker", ["--profile=fake", "--health-port=0"])],
+)
+def test_without_a_broker_the_error_names_the_setting_and_what_to_do(
+    role: str, arguments: list[str], running: Cluster
+) -> None:
     nobody = Cluster(running.broker, running.redis_url, {"kafka.brokers": ""})
-    arguments = ["--profile", "fake"] if role == "worker" else []
     told = nobody.run(role, *arguments)
     assert told.returncode != 0
     assert "kafka.brokers" in told.stderr
