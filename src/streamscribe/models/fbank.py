@@ -6,12 +6,8 @@ triangles taken from kaldi-native-fbank. What differs from it is the rounding of
 bands a million times weaker than the frame's strongest.
 """
 
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
-
 import kaldi_native_fbank as knf
 import numpy as np
-import numpy.typing as npt
 
 from streamscribe.core.audio import SAMPLE_RATE
 from streamscribe.models.ports import FRAME_SAMPLES, FRAME_SHIFT_SAMPLES, Frames, Samples, frame_count
@@ -53,24 +49,23 @@ class Fbank:
 
     def frames(self, samples: Samples) -> Frames:
         """All frames of a recording."""
-        return self.step([samples])[0][0]
+        frames: Frames = self.step(np.ascontiguousarray(samples, np.float32)[np.newaxis])[0]
+        return frames
 
-    def step(self, waves: Sequence[Samples]) -> list[tuple[Frames, Samples]]:
-        """The frames that each stream's audio completes, and the rest of it that its next audio continues.
+    def step(self, waves: Samples) -> Frames:
+        """The frames of each stream's wave: (streams, samples) to (streams, frames, 80).
 
-        A stream's wave is the rest of its last step and what came since; both results are copies of their own.
+        A stream goes on with what lies behind its last frame's shift, and what comes then.
         """
-        windows = [_windows(wave) for wave in waves]
-        ends = list(accumulate((len(rows) for rows in windows), initial=0))
-        mels = np.empty((ends[-1], MELS), np.float32)
-        if ends[-1]:
-            rows = np.concatenate(windows)
-            for start in range(0, len(rows), _SLAB):
-                self._compute(rows[start : start + _SLAB], mels[start : start + _SLAB])
-        return [
-            (mels[start:end].copy(), wave[(end - start) * FRAME_SHIFT_SAMPLES :].copy())
-            for wave, (start, end) in zip(waves, pairwise(ends), strict=True)
-        ]
+        count = frame_count(waves.shape[1])
+        shift, wave = FRAME_SHIFT_SAMPLES * waves.itemsize, waves.shape[1] * waves.itemsize
+        shape = (len(waves), count, FRAME_SAMPLES)
+        rows = np.ndarray(shape, np.float32, buffer=waves, strides=(wave, shift, waves.itemsize))
+        rows = rows.reshape(-1, FRAME_SAMPLES)
+        mels = np.empty((len(rows), MELS), np.float32)
+        for start in range(0, len(rows), _SLAB):
+            self._compute(rows[start : start + _SLAB], mels[start : start + _SLAB])
+        return mels.reshape(len(waves), count, MELS)
 
     def _compute(self, rows: Samples, mels: Frames) -> None:
         """Log-mel energies of up to a slab of windows; fills up to whole products with what lies there."""
@@ -93,10 +88,3 @@ class Fbank:
         power += np.square(spectrum.imag, out=self._imaginary_power[:count])
         energies = np.matmul(power.reshape(-1, _ROWS, _BINS), self._triangles).reshape(count, MELS)[: len(rows)]
         np.log(np.maximum(energies, _EPSILON, out=energies), out=mels)
-
-
-def _windows(wave: Samples) -> npt.NDArray[np.float32]:
-    """The wave's overlapping windows; a view."""
-    wave = np.ascontiguousarray(wave, np.float32)
-    strides = (FRAME_SHIFT_SAMPLES * wave.itemsize, wave.itemsize)
-    return np.ndarray((frame_count(len(wave)), FRAME_SAMPLES), np.float32, buffer=wave, strides=strides)

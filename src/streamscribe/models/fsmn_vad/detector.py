@@ -1,7 +1,7 @@
 """FSMN-VAD behind the platform's port: plain state per session, one network call for many sessions."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -10,10 +10,11 @@ import numpy as np
 import yaml
 
 from streamscribe.core.errors import BadRequest, ModelUnavailable
+from streamscribe.models.copies import apart, joined, stacked
 from streamscribe.models.fbank import MELS, Fbank
-from streamscribe.models.fsmn_vad.frontend import REACH_SAMPLES, SPLICED, Floats, Splicer
+from streamscribe.models.fsmn_vad.frontend import REACH_SAMPLES, SPLICED, Splicer
 from streamscribe.models.fsmn_vad.machine import FRAME_MS, VoiceMachine, VoiceRules
-from streamscribe.models.fsmn_vad.network import Network
+from streamscribe.models.fsmn_vad.network import Memory, Network
 from streamscribe.models.ports import (
     FRAME_SAMPLES,
     FRAME_SHIFT_SAMPLES,
@@ -40,7 +41,7 @@ class VadState:
     network remembers.
     """
 
-    memory: Floats
+    memory: Memory
     machine: VoiceMachine
     samples: Samples = field(default_factory=lambda: np.empty(0, np.float32))
     context: Frames = field(default_factory=lambda: np.empty((0, MELS), np.float32))
@@ -85,35 +86,37 @@ class FsmnVad:
             raise BadRequest(f"this is no point of {MODEL_ID}", field="checkpoint") from None
 
     def step(self, batch: Sequence[VadRequest]) -> list[Heard]:
-        """Advances each request's state; requests whose blocks complete equally many frames share a network call.
+        """Advances each request's state; requests that stand alike, as most do, share a network call.
 
         All states advance, or none: what one request's audio breaks can be run again without it.
         """
-        mels = self._fbank.step([np.concatenate((request.state.samples, request.samples)) for request in batch])
-        spliced = [
-            self._splicer.features(request.state.context, frames, last=request.last)
-            for request, (frames, _) in zip(batch, mels, strict=True)
-        ]
-        by_frames: dict[int, list[int]] = defaultdict(list)
-        for index, (features, _) in enumerate(spliced):
-            if len(features):
-                by_frames[len(features)].append(index)
-        memories: dict[int, Floats] = {}
-        speech: dict[int, list[bool]] = {}
-        for members in by_frames.values():
-            silence, after = self._network.run(
-                np.stack([spliced[index][0] for index in members]), [batch[index].state.memory for index in members]
-            )
-            memories.update(zip(members, after, strict=True))
-            speech.update(zip(members, (1.0 - silence >= silence + self._threshold).tolist(), strict=True))
-        heard = []
-        for index, (request, (frames, samples), (_, context)) in enumerate(zip(batch, mels, spliced, strict=True)):
+        alike: dict[Hashable, list[int]] = defaultdict(list)
+        for index, request in enumerate(batch):
             state: VadState = request.state
-            state.samples, state.context = samples, context
-            state.memory = memories.get(index, state.memory)
-            boundaries = state.machine.advance(speech.get(index, ()), last=request.last)
-            heard.append(Heard(tuple(VoiceEvent(b.started, b.frame * FRAME_SHIFT_SAMPLES) for b in boundaries), frames))
-        return heard
+            shape = len(state.samples), len(request.samples), len(state.context), request.last
+            alike[shape].append(index)
+        moved = {
+            index: move
+            for members in alike.values()
+            for index, move in zip(members, self._move([batch[index] for index in members]), strict=True)
+        }
+        return [moved[index].take(request) for index, request in enumerate(batch)]
+
+    def _move(self, requests: Sequence[VadRequest]) -> list["_Move"]:
+        """Where the next block takes streams that stand alike; changes none of them."""
+        waves = joined(piece for one in requests for piece in (one.state.samples, one.samples))
+        waves = waves.reshape(len(requests), -1)
+        frames = self._fbank.step(waves)
+        rests = waves[:, frames.shape[1] * FRAME_SHIFT_SAMPLES :]
+        contexts = stacked([one.state.context for one in requests])
+        features, contexts = self._splicer.features(contexts, frames, last=requests[0].last)
+        memories = [one.state.memory for one in requests]
+        speech: list[list[bool]] = [[]] * len(requests)
+        if features.shape[1]:
+            silence, memories = self._network.run(features, memories)
+            speech = (1.0 - silence >= silence + self._threshold).tolist()
+        parts = zip(apart(rests), apart(contexts), memories, apart(frames), speech, strict=True)
+        return [_Move(*one) for one in parts]
 
     def _rules(self, options: VadOptions) -> VoiceRules:
         """A session's rules: its own silence, the model's for the rest."""
@@ -126,6 +129,24 @@ class FsmnVad:
             lookahead=config["lookahead_time_end_point"] // FRAME_MS,
             silence=(options.silence_ms - config["speech_to_sil_time_thres"]) / FRAME_MS,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A stream behind its next block: what its state will hold, its frames, and which of those known now are speech."""
+
+    samples: Samples
+    context: Frames
+    memory: Memory
+    frames: Frames
+    speech: Sequence[bool]
+
+    def take(self, request: VadRequest) -> Heard:
+        """Brings the stream there."""
+        state: VadState = request.state
+        state.samples, state.context, state.memory = self.samples, self.context, self.memory
+        boundaries = state.machine.advance(self.speech, last=request.last)
+        return Heard(tuple(VoiceEvent(b.started, b.frame * FRAME_SHIFT_SAMPLES) for b in boundaries), self.frames)
 
 
 _ASSUMED = {

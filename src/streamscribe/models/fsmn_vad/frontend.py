@@ -26,19 +26,23 @@ class Splicer:
         self._shift, self._scale = read_normalisation(cmvn_file)
 
     def features(self, context: Frames, frames: Frames, *, last: bool) -> tuple[Floats, Frames]:
-        """The features that `frames` complete, and the frames that are the next ones' context.
+        """The features that `frames` complete, and the frames that are the next ones' context, of each stream.
 
-        A stream begins with no context (its first frame is then its own) and ends with `last`, which repeats its last
-        frame. How it was cut changes nothing, bit for bit.
+        All have (streams, frames, ...). A stream begins with no context (its first frame is then its own) and ends with
+        `last`, which repeats its last frame. How it was cut changes nothing, bit for bit.
         """
-        if len(frames) and not len(context):
-            context = np.repeat(frames[:1], CONTEXT, axis=0)
-        known = np.concatenate((context, frames))
-        if last and len(known):
-            known = np.concatenate((known, np.repeat(known[-1:], CONTEXT, axis=0)))
-        ready = max(0, len(known) - (SPLICED - 1))
-        after = known[ready:].copy()
-        if not ready:
-            return np.empty((0, SPLICED * MELS), np.float32), after
-        spliced = np.concatenate([known[i : i + ready] for i in range(SPLICED)], axis=1)
-        return (spliced + self._shift) * self._scale, after
+        if frames.shape[1] and not context.shape[1]:
+            context = np.repeat(frames[:, :1], CONTEXT, axis=1)
+        known = np.concatenate((context, frames), axis=1)
+        if last and known.shape[1]:
+            known = np.concatenate((known, np.repeat(known[:, -1:], CONTEXT, axis=1)), axis=1)
+        ready = max(0, known.shape[1] - (SPLICED - 1))
+        spliced = np.ndarray(
+            (len(known), ready, SPLICED * MELS),
+            np.float32,
+            buffer=known,
+            strides=known.strides,  # each a frame on
+        )
+        features = spliced + self._shift
+        features *= self._scale
+        return features, known[:, ready:]
