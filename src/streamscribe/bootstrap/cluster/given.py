@@ -1,6 +1,7 @@
 """What a small cluster is given, looked at once before anything of it is started; else each role fails at it."""
 
 import asyncio
+import resource
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,17 @@ if TYPE_CHECKING:
     from streamscribe.bootstrap.cluster.up import Plan
 
 
+LEAST_OPEN_FILES = 256
+"""Of one process, connections too: with fewer a cluster starts badly or not at all, each time elsewhere."""
+
+
 def check_here(settings: Settings, plan: "Plan") -> None:
     """Raises SettingsError, with what to do, for what this machine lacks and for what a cluster cannot be."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= allowed < LEAST_OPEN_FILES:
+        raise SettingsError(
+            f"a process may have {allowed} files open here, a cluster needs {LEAST_OPEN_FILES}; type: ulimit -n 1024"
+        )
     kafka = settings.kafka
     if not kafka.brokers:
         services.broker_command(0)

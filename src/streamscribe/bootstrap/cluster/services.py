@@ -29,9 +29,9 @@ class Service:
         self._stopping = False
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str], port: int, folder: Path) -> "Service":
-        """Starts it in a folder of its own."""
-        return cls(name, await Child.start(command, _nobody_hears, folder=folder), port)
+    async def start(cls, name: str, command: Sequence[str], port: int) -> "Service":
+        """Starts it away from where the user is; it writes no files."""
+        return cls(name, await Child.start(command, _nobody_hears, folder=Path("/")), port)
 
     async def listens(self) -> None:
         """Returns when it can be talked to; raises BusUnavailable when it cannot for long."""

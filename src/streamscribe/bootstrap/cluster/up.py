@@ -5,8 +5,6 @@ import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Protocol
 
@@ -38,6 +36,8 @@ OTHERS_LEAVE_S = 30.0
 """How long roles without clients may take to end."""
 MORE_S = 10.0
 """What a gateway may take beyond its drain."""
+KNOWN_WORKERS, ACTIVE_SESSIONS = "streamscribe_known_workers", "funasr_active_sessions"
+"""Metrics of a gateway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
     addresses = [Address(services.HOST, gateway.port, "gateway.port")]
     if gateway.funasr_port >= 0:
         addresses.append(Address(services.HOST, gateway.funasr_port, "gateway.funasr_port"))
-    with bound(*addresses) as sockets, TemporaryDirectory(prefix="streamscribe-cluster-") as folder:
+    with bound(*addresses) as sockets:
         await check_there(settings, onlooker.step)
         async with stop_signals() as stop, AsyncExitStack() as stack:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
-            cluster = _Cluster(settings, plan, onlooker, Path(folder), tasks)
+            cluster = _Cluster(settings, plan, onlooker, tasks)
             stack.enter_context(at_hangup(cluster.reload, without_terminal=stop.set))
             fronts = []
             if await done_before(stop, cluster.start()):
@@ -105,13 +105,10 @@ async def cluster_up(settings: Settings, plan: Plan, onlooker: Onlooker, *, star
 class _Cluster:
     """The processes, in the order in which they start: services, then the roles together."""
 
-    def __init__(
-        self, settings: Settings, plan: Plan, onlooker: Onlooker, folder: Path, tasks: asyncio.TaskGroup
-    ) -> None:
+    def __init__(self, settings: Settings, plan: Plan, onlooker: Onlooker, tasks: asyncio.TaskGroup) -> None:
         self._settings = settings
         self._plan = plan
         self._onlooker = onlooker
-        self._folder = folder
         self._tasks = tasks
         self._services: list[Service] = []
         self._gateways: dict[Role, asyncio.Task[int]] = {}
@@ -164,9 +161,11 @@ class _Cluster:
     async def end(self) -> None:
         """Lets all end in order; raises ModelUnavailable where a role did not in time, or not with 0."""
         gateway = self._settings.gateway
-        if self._gateways:
-            self._onlooker.step("draining the gateways")
-        late = await _ended(self._gateways, gateway.drain_grace_s + gateway.drain_timeout_s + MORE_S)
+        drain_s = gateway.drain_grace_s + gateway.drain_timeout_s
+        telling = self._tasks.create_task(self._tell_drain(drain_s)) if self._gateways else None
+        late = await _ended(self._gateways, drain_s + MORE_S)
+        if telling is not None:
+            telling.cancel()
         if self._looking is not None:
             self._looking.cancel()
         late += await _ended(self._others, OTHERS_LEAVE_S)
@@ -201,7 +200,7 @@ class _Cluster:
 
     async def _serve(self, name: str, command: Sequence[str], port: int) -> None:
         self._onlooker.step(f"starting {name}")
-        service = await Service.start(name, command, port, self._folder)
+        service = await Service.start(name, command, port)
         self._services.append(service)
         self._tasks.create_task(service.run())
         await service.listens()
@@ -215,6 +214,24 @@ class _Cluster:
         role = Role(name, (*words, *flags), environment, self._onlooker)
         roles[role] = self._tasks.create_task(role.keep())
 
+    async def _tell_drain(self, drain_s: float) -> None:
+        """Who presses Ctrl-C sees what is waited for, how long it may take, and how to wait no longer."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + drain_s
+        self._onlooker.step("draining the gateways")
+        told = 0.0
+        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S) as http:
+            while True:
+                known = [role.address for role in self._gateways if role.address is not None]
+                count = sum(await asyncio.gather(*(_metric(http, role, ACTIVE_SESSIONS) for role in known)))
+                if count and count != told:
+                    self._onlooker.step(
+                        f"waiting for {counted(int(count), 'open session')}, {max(0.0, until - loop.time()):.0f} s at "
+                        "most; another Ctrl-C ends all at once"
+                    )
+                told = count
+                await asyncio.sleep(LOOK_EVERY_S)
+
     async def _look(self) -> None:
         """Asks gateways whether they are ready, again and again, as a balancer does."""
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S) as http:
@@ -224,7 +241,7 @@ class _Cluster:
                 ready = [role for role, lacking in lacks.items() if lacking == []]
                 self._fit = ready or [role for role, lacking in lacks.items() if lacking == [WORKERS]]
                 if not self._known and len(self._fit) == self._plan.gateways:
-                    knowing = [await _known_workers(http, role) for role in self._fit]
+                    knowing = [await _metric(http, role, KNOWN_WORKERS) for role in self._fit]
                     self._known = min(knowing) >= self._plan.workers
                 await asyncio.sleep(LOOK_EVERY_S)
 
@@ -300,13 +317,14 @@ async def _lacking(http: httpx.AsyncClient, role: RoleAddress) -> list[str] | No
     return told
 
 
-async def _known_workers(http: httpx.AsyncClient, role: RoleAddress) -> float:
+async def _metric(http: httpx.AsyncClient, role: RoleAddress, name: str) -> float:
+    """The sum over its labels; 0 where it does not answer."""
     try:
         text = (await http.get(f"{role.url}/metrics")).text
     except httpx.HTTPError:
         return 0.0
-    told = [line for line in text.splitlines() if line.startswith("streamscribe_known_workers ")]
-    return sum(float(line.split()[1]) for line in told)
+    told = [line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    return sum(float(line.rpartition(" ")[2]) for line in told)
 
 
 def _port(url: str) -> int:

@@ -1,0 +1,54 @@
+"""`streamscribe cluster up`: what who ends it is told, and what it leaves behind."""
+
+import asyncio
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamscribe.bootstrap.cluster.given import LEAST_OPEN_FILES
+from streamscribe.client.address import websocket_url
+from streamscribe.client.native import NativeClient
+from tests.service.test_cluster_up import FLAGS, alive, cluster_up
+
+pytestmark = pytest.mark.timeout(150)
+
+
+async def test_who_ends_it_is_told_of_the_sessions_that_are_waited_for_and_a_second_signal_ends_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with cluster_up(tmp_path, "--workers=1", "--gateways=1") as up:
+        async with NativeClient(websocket_url(up.ready["url"])) as client:
+            await client.send(bytes(3200))
+            up.process.send_signal(signal.SIGINT)
+            while "waiting for 1 open session, " not in (said := up.errors.read_text()):
+                assert up.process.poll() is None, said
+                await asyncio.sleep(0.1)
+            assert "another Ctrl-C ends all at once" in said
+            up.process.send_signal(signal.SIGINT)
+            assert await asyncio.to_thread(up.process.wait) == -signal.SIGINT
+            client.drop_connection()
+            while any(alive(role["pid"]) for role in up.ready["roles"]):
+                await asyncio.sleep(0.05)
+    assert list(temporary.iterdir()) == []
+
+
+def test_too_few_files_that_may_be_open_are_one_line_before_anything_starts(tmp_path: Path) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    done = subprocess.run(
+        [sys.executable, "-m", "streamscribe.cli", "cluster", "up", *FLAGS],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (LEAST_OPEN_FILES - 1, most)),
+    )
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2, ["error: a process may have 255 files open here, a cluster needs 256; type: ulimit -n 1024"],
+    )  # fmt: skip
