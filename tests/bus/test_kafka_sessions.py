@@ -13,7 +13,7 @@ from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.errors import InternalError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.lease import Lease
-from streamscribe.core.records import Progress, Record, SessionAbandoned
+from streamscribe.core.records import Progress, Record, SessionAbandoned, SessionOpened
 from tests.bus.kafka_site import LEASE_S, ORPHANED_S, TOPICS, A, B, Site, Wayward, away, seat, virtually
 from tests.contracts.bus import chunk, opened
 from tests.contracts.takeover import CHUNK, Listener, checkpoint, session
@@ -90,6 +90,27 @@ def test_a_store_that_lost_all_is_given_again_what_a_successor_needs() -> None:
         Listener(site.worker())
         await asyncio.sleep(10)
         assert site.finished() == {A}
+
+    virtually(play)
+
+
+def test_a_worker_says_which_sessions_were_another_workers_and_of_no_others() -> None:
+    async def play(site: Site) -> None:
+        first = site.worker()
+        told: list[SessionOpened] = []
+        first.on_taken_over = told.append
+        Listener(first)
+        site.publish(*list(session("a", 20))[:8])
+        await asyncio.sleep(3)
+        assert told == [], "it began here"
+        await site.crash(first)
+        second = site.worker()
+        second.on_taken_over = told.append
+        Listener(second)
+        site.publish(*list(session("a", 20))[8:], *session("b", 5))
+        await asyncio.sleep(10)
+        assert site.finished() == {A, B}
+        assert [(one.session_id, one.tenant_id) for one in told] == [(A, "default")]
 
     virtually(play)
 

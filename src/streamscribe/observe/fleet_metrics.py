@@ -57,6 +57,7 @@ class FleetMetrics:
     def taken_over(self, session_id: SessionId) -> None:
         """A session goes on at another worker, or waits for one."""
         self._taken_over.inc()
+        _log.info("session taken over from another worker", session_id=session_id)
 
     def quarantined(self, session_id: SessionId, index: int) -> None:
         """A session is not tried a third time."""

@@ -16,10 +16,12 @@ from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
+from streamscribe.core.records import SessionOpened
 from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, Binding, Listener, bound
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
+from streamscribe.observe.logs import get_logger
 from streamscribe.observe.metrics import Metrics
 from streamscribe.observe.worker_load import WorkerLoadMeter
 from streamscribe.ports import SessionStore
@@ -27,6 +29,8 @@ from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
+
+_log = get_logger(__name__)
 
 
 async def serve_worker(
@@ -55,6 +59,7 @@ async def serve_worker(
                     settings.limits.max_message_bytes,
                     orphaned_after_s=settings.limits.resume_window_s + settings.store.seat_ttl_s,
                 )
+                bus.on_taken_over = _tell_taken_over
                 await bus.start()
                 watchdog = Watchdog(bus, worker)
                 ClusterMetrics(metrics.registry, _figures(bus, store))
@@ -94,6 +99,11 @@ async def serve_worker(
                     raise watchdog.error
             finally:
                 await store.close()
+
+
+def _tell_taken_over(opened: SessionOpened) -> None:
+    names = {"tenant_id": opened.tenant_id, "session_id": opened.session_id, "trace_id": opened.trace_id}
+    _log.info("session taken over from another worker", **names)
 
 
 def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, elsewhere: Elsewhere | None) -> WorkerLoad:

@@ -47,6 +47,7 @@ class Sessions:
         *,
         steer: Callable[[Partition], None],
         fail: Callable[[StreamScribeError], None],
+        took_over: Callable[[SessionOpened], None],
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.all: dict[SessionId, Owned] = {}
@@ -57,7 +58,7 @@ class Sessions:
         self.lost = self.orphaned = self.quarantined = 0
         self.leases = leases
         self._topics = topics
-        self._steer, self._fail = steer, fail
+        self._steer, self._fail, self._took_over = steer, fail, took_over
         self._trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
@@ -201,6 +202,8 @@ class Sessions:
         elif opened is None or gap:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
         else:
+            if known is not None or ends.count:
+                self._took_over(opened)
             self._open(session, opened, begin, alone=ends.suspect)
             if ends.suspect:
                 await self._trials.run(session)

@@ -1,7 +1,7 @@
 """The worker's end of Kafka's log: the sessions of the partitions that its group gave to this worker."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from confluent_kafka import Message
 
@@ -18,7 +18,7 @@ from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, StreamScribeError
 from streamscribe.core.ids import SessionId
-from streamscribe.core.records import Emitted
+from streamscribe.core.records import Emitted, SessionOpened
 from streamscribe.ports import RecordHandler, SessionStore
 from streamscribe.settings import KafkaSettings
 from streamscribe.wire.bus_records import decode_record
@@ -60,8 +60,15 @@ class KafkaWorkerBus:
         self._topics = Topics.of(kafka)
         self.owner = new_name()
         """What the leases of this worker are taken under."""
+        self.on_taken_over: Callable[[SessionOpened], None] = lambda opened: None
+        """Told of each session that goes on here and was another worker's before."""
         self._sessions = Sessions(
-            Leases(store, self.owner), self._topics, orphaned_after_s, steer=self._steer, fail=self._fail
+            Leases(store, self.owner),
+            self._topics,
+            orphaned_after_s,
+            steer=self._steer,
+            fail=self._fail,
+            took_over=lambda opened: self.on_taken_over(opened),
         )
         self._partitions = self._sessions.partitions
         self._sender: Sender
