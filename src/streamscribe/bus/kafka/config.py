@@ -16,7 +16,7 @@ MAX_QUEUED_KIB = 2**17
 
 _MAX_FETCHED_KIB = 2**14
 
-NOT_TAKEN = "the log did not take a record"
+NOT_TAKEN = "the service could not store the audio or its text in time"
 
 _ADDRESS = re.compile(r"((SASL_)?(PLAINTEXT|SSL)://)?(\[[0-9a-fA-F:.%]+\]|[^\s/@:\[\]]+)(:\d{1,5})?")
 """As librdkafka takes them: it waits for good for anything else."""
@@ -114,7 +114,7 @@ def typed(error: KafkaError) -> StreamScribeError:
     ours: StreamScribeError
     match error.code():
         case KafkaError.MSG_SIZE_TOO_LARGE:
-            ours = TooLarge("the record is larger than the log takes")
+            ours = TooLarge("a message is larger than the service can store")
         case KafkaError._UNKNOWN_PARTITION:
             ours = NoSuchPartition(NOT_TAKEN)
         case _:

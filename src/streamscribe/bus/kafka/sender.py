@@ -85,7 +85,7 @@ class Sender:
                 partition=partition,
             )
         except BufferError:
-            raise BusUnavailable("too many records wait for the log") from None
+            raise BusUnavailable("the service has too much to store at once") from None
         except KafkaException as error:
             self._replace_after(error.args[0], self._producer)
             refused = config.typed(error.args[0])
