@@ -1,17 +1,20 @@
 """`streamscribe stream` and `demo` against server processes."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 
 import pytest
 
+from streamscribe.cli import stream
 from streamscribe.cli.screen import JsonScreen
 from streamscribe.cli.stream import explain, play
-from streamscribe.client.errors import NotResumed
+from streamscribe.client.errors import NotResumed, ServerError, SessionEnded
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
-from streamscribe.core.messages import Closed, Resumed
+from streamscribe.core.messages import Ack, Closed, GoAway, Resumed
 from streamscribe.core.options import Mode
 from streamscribe.wire.native_client import StartMessage
+from streamscribe.wire.native_server import ErrorMessage
 from tests.client.scripted_server import SESSION, Peer, Server
 from tests.service.conftest import EVERYBODY
 
@@ -79,7 +82,67 @@ async def test_that_a_session_goes_on_elsewhere_is_one_line_on_standard_error(re
     async with Server(first, second) as server:
         start = StartMessage(mode=Mode.TWO_PASS)
         await play(recording("a.wav"), server.url, start=start, key=None, speed=0, screen=JsonScreen())
-    assert capsys.readouterr().err == f"the connection was lost; resumed at {server.url}\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "the connection was lost; trying for 30 s to go on with the session",
+        f"the session goes on at {server.url}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("durability", "then"), [("log", "the session is to go on at another"), ("process", "the session ends with it")]
+)
+async def test_that_a_server_goes_away_is_told_at_once_with_what_becomes_of_the_session(
+    recording, capsys, durability, then
+):
+    async def goes(peer: Peer) -> None:
+        await peer.greet(durability=durability)
+        await peer.say(GoAway(30_000, 600_000))
+        while await peer.hear() != {"type": "end"}:
+            pass
+        await peer.say(Closed("end", 0))
+
+    async with Server(goes) as server:
+        await play(recording("a.wav"), server.url, start=StartMessage(), key=None, speed=0, screen=JsonScreen())
+    assert capsys.readouterr().err == f"the server goes away within 30 s; {then}\n"
+
+
+async def test_that_a_server_says_nothing_for_long_is_told_each_time(recording, monkeypatch):
+    told: list[str] = []
+    twice_quiet = asyncio.Event()
+    monkeypatch.setattr(stream, "QUIET_S", 0.05)
+
+    def tell(line: str) -> None:
+        told.append(line)
+        twice_quiet.set()
+
+    async def waits(peer: Peer) -> None:
+        await peer.greet()
+        while await peer.hear() != {"type": "end"}:
+            pass
+        for _ in range(2):
+            await twice_quiet.wait()
+            twice_quiet.clear()
+            await peer.say(Ack(0))
+        await peer.say(Closed("end", 0))
+
+    monkeypatch.setattr(stream, "_tell", tell)
+    async with Server(waits) as server:
+        await play(recording("a.wav"), server.url, start=StartMessage(), key=None, speed=0, screen=JsonScreen())
+    assert told[:2] == ["nothing has come from the server for 0 s; still waiting"] * 2
+
+
+def test_a_session_that_the_server_ended_is_not_told_as_one_that_it_refused():
+    away = ErrorMessage(code=503, name="bus_unavailable", message="no room", retry="after")
+    assert explain(SessionEnded(away), "ws://there") == "the server ended the session: no room; try again later"
+    assert explain(ServerError(away), "ws://there") == "the server refused: no room; try again later"
+
+
+def test_a_host_that_nobody_knows_is_not_told_as_a_server_that_is_not_started(run, recording):
+    done = run("stream", recording("a.wav"), "--url", "nobody.invalid:8000")
+    assert (done.code, done.err) == (
+        1,
+        "error: no address is known for the host of ws://nobody.invalid:8000/ws/asr; check its name\n",
+    )
 
 
 def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_path):

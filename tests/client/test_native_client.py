@@ -1,11 +1,14 @@
 """A native client's session from greeting to end, against a server that says what each test scripts."""
 
 import asyncio
+from contextlib import suppress
 from http import HTTPStatus
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from streamscribe.client import native
 from streamscribe.client.errors import ConnectionLost, ServerError
 from streamscribe.client.native import NativeClient
 from streamscribe.core.errors import Overloaded, QuotaExceeded, SlowReader, Unauthenticated
@@ -55,6 +58,20 @@ async def test_a_session_from_greeting_to_closed():
         {"type": "end"},
     ]
     assert isinstance(messages[-1], ClosedMessage)
+
+
+async def test_what_takes_connections_and_does_not_greet_is_left_soon_without_a_goodbye(monkeypatch):
+    monkeypatch.setattr(native, "GREETING_TIMEOUT_S", 0.05)
+
+    async def stranger(peer: Peer) -> None:
+        with suppress(ConnectionClosed):
+            await peer.hear()
+        assert peer.socket.close_code == 1006
+
+    async with Server(stranger) as server:
+        with pytest.raises(ConnectionLost, match="does not greet"):
+            async with NativeClient(server.url):
+                pass
 
 
 async def test_plain_framing_sends_the_bytes_as_they_are():

@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from socket import gaierror
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Protocol
 
@@ -15,12 +16,15 @@ from streamscribe.cli.screen import JsonScreen, TextScreen
 from streamscribe.core.options import Mode
 
 if TYPE_CHECKING:
+    from streamscribe.client.native import NativeClient
     from streamscribe.wire.native_client import StartMessage
     from streamscribe.wire.native_server import ResultMessage, ServerWire
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 CHUNK_S = 0.1
 CHUNK_BYTES = 3200
+QUIET_S = 10.0
+"""A server says of each chunk that it has it: one that says nothing for so long waits for something itself."""
 
 
 def mount(app: typer.Typer) -> None:
@@ -87,20 +91,50 @@ def explain(error: BaseException, url: str) -> str:
     """What went wrong at a server, and what to do next."""
     from websockets.exceptions import InvalidHandshake
 
-    from streamscribe.client.errors import NotResumed, ServerError
+    from streamscribe.client.errors import NotResumed, ServerError, SessionEnded
 
     if isinstance(error, NotResumed):
         return f"the connection was lost, and no server went on with the session in time ({url}); begin anew"
     if isinstance(error, ServerError):
-        told = f"the server refused: {error.error.message}"
+        did = "ended the session" if isinstance(error, SessionEnded) else "refused"
+        told = f"the server {did}: {error.error.message}"
         if error.error.name == "unauthenticated":
             return f"{told}; give one with --key or STREAMSCRIBE_KEY"
         return f"{told}; try again later" if error.error.retry == "after" else told
+    if isinstance(error.__cause__, gaierror):
+        return f"no address is known for the host of {url}; check its name"
     if isinstance(error.__cause__, OSError):
         return f"no server answers at {url}; start one with: streamscribe serve"
     if isinstance(error.__cause__, InvalidHandshake):
         return f"what answers at {url} is no StreamScribe server"
     return f"{error} ({url})"
+
+
+def _tell(line: str) -> None:
+    """Beside the results, for people; live text lets it pass."""
+    sys.stderr.write(f"{line}\n")
+
+
+def _tell_lost(patience_s: float) -> None:
+    _tell(f"the connection was lost; trying for {patience_s:.0f} s to go on with the session")
+
+
+async def _heard(client: "NativeClient") -> AsyncIterator["ServerWire"]:
+    """All messages; that none came for long, though audio was sent, is told once each time."""
+    told = False
+    while True:
+        try:
+            async with asyncio.timeout(QUIET_S):
+                message = await anext(client, None)
+        except TimeoutError:
+            if client.owed and not told:
+                _tell(f"nothing has come from the server for {QUIET_S:.0f} s; still waiting")
+                told = True
+            continue
+        if message is None:
+            return
+        told = False
+        yield message
 
 
 class Screen(Protocol):
@@ -120,19 +154,19 @@ async def play(
 ) -> list["ResultMessage"]:
     """Streams a file and shows every message; gives the finals, of each segment that of its last pass.
 
-    Of several URLs the next is tried after each that fails. Where the session goes on after a broken connection is a
-    line on standard error.
+    Of several URLs the next is tried after each that fails. That the server goes away, that the connection is lost, and
+    where the session goes on, are lines on standard error.
 
     Raises ServerError, ConnectionLost, and StreamScribeError for a file that cannot be decoded; perhaps in a group.
     """
     from streamscribe.audio.decode import DecodeLimits, decode
     from streamscribe.client.native import NativeClient
-    from streamscribe.wire.native_server import ResultMessage, ResumedMessage
+    from streamscribe.wire.native_server import GoAwayMessage, ResultMessage, ResumedMessage
 
     finals: dict[int, ResultMessage] = {}
     try:
         async with (
-            NativeClient(url, key=key, start=start) as client,
+            NativeClient(url, key=key, start=start, on_lost=_tell_lost) as client,
             decode(file, DecodeLimits()) as decoding,
             asyncio.TaskGroup() as tasks,
         ):
@@ -148,10 +182,14 @@ async def play(
                 await client.end()
 
             tasks.create_task(send())
-            async for message in client:
+            async for message in _heard(client):
                 screen.show(message)
                 if isinstance(message, ResumedMessage):
-                    sys.stderr.write(f"the connection was lost; resumed at {client.url}\n")  # which live text lets pass
+                    _tell(f"the session goes on at {client.url}")
+                elif isinstance(message, GoAwayMessage):
+                    moves = client.connected.durability == "log"
+                    then = "the session is to go on at another" if moves else "the session ends with it"
+                    _tell(f"the server goes away within {message.deadline_ms / 1000:.0f} s; {then}")
                 elif isinstance(message, ResultMessage) and message.is_final:
                     finals[message.segment_id] = message
     finally:

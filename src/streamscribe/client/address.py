@@ -1,6 +1,6 @@
 """Where a server is, from whatever people have at hand: `localhost:8000`, an http or a ws URL."""
 
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 WEBSOCKET_PATH = "/ws/asr"
 _SECURE = {"http": False, "ws": False, "https": True, "wss": True}
@@ -18,6 +18,13 @@ def websocket_url(address: str) -> str:
     secure, netloc, path, query = _split(address)
     path = path if path.endswith(WEBSOCKET_PATH) else path.rstrip("/") + WEBSOCKET_PATH
     return urlunsplit(("wss" if secure else "ws", netloc, path, query, ""))
+
+
+def with_parameter(url: str, name: str, value: str) -> str:
+    """The URL with this parameter, in place of one of its name."""
+    parts = urlsplit(url)
+    query = [pair for pair in parse_qsl(parts.query) if pair[0] != name]
+    return urlunsplit(parts._replace(query=urlencode([*query, (name, value)])))
 
 
 def _split(address: str) -> tuple[bool, str, str, str]:

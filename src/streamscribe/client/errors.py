@@ -15,6 +15,10 @@ class ServerError(Exception):
         super().__init__(f"{error.name}: {error.message}")
 
 
+class SessionEnded(ServerError):
+    """The server ended a session that had begun."""
+
+
 class ConnectionLost(Exception):
     """The connection broke, and the session could not be resumed in time; `close_code`: the server's, if any."""
 

@@ -2,17 +2,17 @@
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
+from streamscribe.client.address import with_parameter
 from streamscribe.client.addresses import OPEN_TIMEOUT_S, Addresses
-from streamscribe.client.errors import ConnectionLost, NotResumed, ServerError, refusal
+from streamscribe.client.errors import ConnectionLost, NotResumed, ServerError, SessionEnded, refusal
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
 from streamscribe.client.watched import WatchedConnection
@@ -45,6 +45,8 @@ PONG_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 45.0
 """A server that cannot read pings every 40 s, else every 20 s, and keeps the session of a client that answers nothing
 for 50 s at least: between the two a connection that only seems open is given up."""
+GREETING_TIMEOUT_S = 3.0
+"""A server of ours greets as soon as it has taken the connection; others wait for us to speak first."""
 CLOSE_TIMEOUT_S = 2.0
 MAX_MESSAGE_BYTES = 4 * 2**20
 FIRST_BACKOFF_S = 0.1
@@ -66,8 +68,8 @@ class NativeClient:
     server's window and goes on where it stopped. Of several URLs the next one is tried after each that fails, refuses
     for now, or does not know the session; where sessions outlive their servers, also first, when the connection broke
     without a close or the server said that it goes away. Unread partials are merged. Iteration ends after `closed`;
-    every other end raises, after the messages that came before it: ServerError with the server's reason, or
-    ConnectionLost. Entering raises the same.
+    every other end raises, after the messages that came before it: SessionEnded with the server's reason, or
+    ConnectionLost. Entering raises ServerError or ConnectionLost.
     """
 
     connected: ConnectedMessage
@@ -81,7 +83,9 @@ class NativeClient:
         resume: bool = True,
         max_unacked_bytes: int = MAX_UNACKED_BYTES,
         silence_timeout_s: float = SILENCE_TIMEOUT_S,
+        on_lost: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """`on_lost` is told each time the connection breaks under a session, and for how long it is opened anew."""
         framing = "sequenced" if resume else "plain"
         self._addresses = Addresses((url,) if isinstance(url, str) else url)
         self._leaving: asyncio.TimerHandle | None = None
@@ -89,6 +93,7 @@ class NativeClient:
         self._start = msgspec.structs.replace(start or StartMessage(), framing=framing)
         self._resume = resume
         self._silence_timeout_s = silence_timeout_s
+        self._on_lost = on_lost
         self._log = SendLog(max_unacked_bytes)
         self._inbox = Inbox()
         self._sending = asyncio.Lock()
@@ -239,6 +244,11 @@ class NativeClient:
             self._retry_after_s = message.retry_after_ms / 1000
 
     @property
+    def owed(self) -> bool:
+        """Whether the server has not said yet that it has all the audio that it was sent."""
+        return self._log.waits
+
+    @property
     def url(self) -> str:
         """Of the server that is spoken to, of several the last that was tried."""
         return self._addresses.current
@@ -256,7 +266,7 @@ class NativeClient:
         if error is not None and code in _GOING_AWAY and self._resume and error.name != Draining.code:
             error = None  # it ended nothing, or who resumes is told again
         if error is not None and error.retry != "resume":
-            raise ServerError(error)
+            raise SessionEnded(error)
         if not self._resume or (code not in _GOING_AWAY and error is None):
             raise ConnectionLost(f"the connection was closed with code {code}", code)
         self._socket = None
@@ -266,7 +276,9 @@ class NativeClient:
         if code == _BROKEN and self._outlives_its_server:  # nobody knows whether it is still there
             self._addresses.move_on()
         self._addresses.begin()
-        give_up_at = asyncio.get_running_loop().time() + self._retry_after_s + self.connected.limits.resume_window_s
+        patience_s = self._retry_after_s + self.connected.limits.resume_window_s
+        give_up_at = asyncio.get_running_loop().time() + patience_s
+        self._on_lost(patience_s)
         wait_s, self._retry_after_s = self._retry_after_s, 0.0
         backoff_s = FIRST_BACKOFF_S
         strangers: set[str] = set()
@@ -289,7 +301,7 @@ class NativeClient:
             backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     async def _resumed(self) -> tuple[WatchedConnection, int]:
-        url = _with_parameter(self._addresses.current, "session_id", self.connected.session_id)
+        url = with_parameter(self._addresses.current, "session_id", self.connected.session_id)
         socket = await self._connect(url, self._addresses.patience_s())
         try:
             resume = ResumeMessage(
@@ -347,7 +359,11 @@ class NativeClient:
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise ConnectionLost("the server cannot be reached") from error
         try:
-            self.connected = await _greeting(socket, patience_s)
+            self.connected = await _greeting(socket, min(patience_s, GREETING_TIMEOUT_S))
+        except TimeoutError:  # who does not greet might not say goodbye either
+            socket.transport.abort()
+            # Without its cause: to callers an OSError beneath means that nothing listens there.
+            raise ConnectionLost("what answers there does not greet as StreamScribe's native WebSocket does") from None
         except BaseException:
             await socket.close()
             raise
@@ -371,13 +387,10 @@ class NativeClient:
 
 
 async def _greeting(socket: WatchedConnection, patience_s: float) -> ConnectedMessage:
-    """The server's first message."""
+    """The server's first message. Raises TimeoutError where none comes."""
     try:
         async with asyncio.timeout(patience_s):
             first = decode_server_message(await socket.recv())
-    except TimeoutError:
-        # Without its cause: to callers an OSError beneath means that nothing listens there.
-        raise ConnectionLost("what answers there does not greet as StreamScribe's native WebSocket does") from None
     except (ConnectionClosed, ValueError) as error:
         raise ConnectionLost("no greeting from the server") from error
     if isinstance(first, ErrorMessage):
@@ -385,9 +398,3 @@ async def _greeting(socket: WatchedConnection, patience_s: float) -> ConnectedMe
     if not isinstance(first, ConnectedMessage):
         raise ConnectionLost("the server does not speak this protocol")
     return first
-
-
-def _with_parameter(url: str, name: str, value: str) -> str:
-    parts = urlsplit(url)
-    query = [pair for pair in parse_qsl(parts.query) if pair[0] != name]
-    return urlunsplit(parts._replace(query=urlencode([*query, (name, value)])))

@@ -37,6 +37,11 @@ class SendLog:
         return self._bytes >= self._max_bytes
 
     @property
+    def waits(self) -> bool:
+        """Whether audio was not acknowledged yet."""
+        return bool(self._audio)
+
+    @property
     def next_sequence(self) -> int:
         """The sequence of the next audio."""
         return self._next
