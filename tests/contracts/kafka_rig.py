@@ -12,9 +12,9 @@ from streamscribe.store.memory_sessions import MemorySessions
 from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker
 
 
-def sessions_store() -> MemorySessions:
+def sessions_store(lease_ttl_s: float = 1) -> MemorySessions:
     """Leases of a dead worker end quickly."""
-    return MemorySessions(lease_ttl_s=1, seat_ttl_s=1, keep_s=60)
+    return MemorySessions(lease_ttl_s=lease_ttl_s, seat_ttl_s=1, keep_s=60)
 
 
 class KafkaRig:
@@ -55,8 +55,10 @@ class KafkaRig:
 
 
 @asynccontextmanager
-async def kafka_rig(broker: Broker, max_backlog_s: float, **settings: object) -> AsyncIterator[KafkaRig]:
-    rig = KafkaRig(broker.with_topics(**settings), max_backlog_s, sessions_store())
+async def kafka_rig(
+    broker: Broker, max_backlog_s: float, lease_ttl_s: float = 1, **settings: object
+) -> AsyncIterator[KafkaRig]:
+    rig = KafkaRig(broker.with_topics(**settings), max_backlog_s, sessions_store(lease_ttl_s))
     await rig.gateway.start()
     try:
         yield rig

@@ -26,6 +26,8 @@ from tests.contracts.takeover import Ear, Listener, session
 from tests.unit.session_kit import IDENTITY, LIMITS
 
 A = SessionId("a")
+UNHURRIED = {"lease_ttl_s": 30, "session_timeout_ms": 3000}
+"""A worker that gets no turn for a second on a busy machine keeps its session, and need not tell all of it again."""
 TICKET = Ticket(A, A, "g0", b"digest", opened("a"), ())
 
 
@@ -90,8 +92,9 @@ class Gateways:
 
 
 @asynccontextmanager
-async def gateways(broker: Broker) -> AsyncIterator[Gateways]:
-    async with kafka_rig(broker, 30, result_partitions=3) as rig:
+async def gateways(broker: Broker, lease_ttl_s: float = 1, session_timeout_ms: int = 1000) -> AsyncIterator[Gateways]:
+    settings = {"result_partitions": 3, "session_timeout_ms": session_timeout_ms}
+    async with kafka_rig(broker, 30, lease_ttl_s, **settings) as rig:
         ours = Gateways(rig)
         try:
             yield ours
@@ -109,7 +112,7 @@ async def publish(gateway: KafkaGatewayBus, records: list[Record]) -> None:
 async def test_a_session_moves_and_its_gateway_knows_all_that_was_told_before(
     broker: Broker, numbers: tuple[int, ...]
 ) -> None:
-    async with gateways(broker) as ours:
+    async with gateways(broker, **UNHURRIED) as ours:
         published = list(session("a", 6 * len(numbers)))
         Listener(await ours.rig.start_worker())
         gateway = await ours.first(numbers[0])
@@ -193,7 +196,7 @@ def never(broker_numbers: tuple[int, ...]) -> Past:
 
 @pytest.mark.parametrize("stuck", [(0,), (2, 0)])
 async def test_a_session_that_no_worker_tells_of_holds_up_no_other(broker: Broker, stuck: tuple[int, ...]) -> None:
-    async with gateways(broker) as ours:
+    async with gateways(broker, **UNHURRIED) as ours:
         published = list(session("a", 18))
         Listener(await ours.rig.start_worker())
         gateway = await ours.first(0)

@@ -45,7 +45,7 @@ async def test_a_redis_that_is_away_is_told_by_each_call_and_used_again_when_it_
 async def test_a_frozen_redis_is_told_in_time_blocks_nobody_and_is_used_again(tmp_path):
     with redis_server(tmp_path) as url:
         pid = await _pid(url)
-        async with sessions_of(url, timeout_s=0.2, max_connections=2) as store:
+        async with sessions_of(url, timeout_s=1.0, max_connections=2) as store:
             lease = await _until_it_answers(lambda: store.claim(S1, "w1"))
             os.kill(pid, signal.SIGSTOP)
             try:
