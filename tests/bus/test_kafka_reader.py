@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from streamscribe.bus.kafka.reader import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Reader
+from streamscribe.core.errors import InternalError
 from tests.sim.broker import Message
 
 
@@ -69,3 +70,28 @@ async def test_small_records_come_in_few_calls() -> None:
 
 async def test_empty_records_are_taken_too() -> None:
     assert sum(map(len, await batches(Fetched([0] * 100), 100))) == 100
+
+
+class Defective(Fetched):
+    """Whose callbacks, or whatever it calls, meet a defect."""
+
+    closed = False
+
+    def consume(self, most: int, timeout_s: float) -> list[Any]:
+        raise ValueError("a defect")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def test_a_defect_in_the_thread_is_told_to_who_waits_for_records_and_to_the_logs_and_the_group_is_left() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context))
+    consumer: Any = Defective([])
+    reader = Reader(consumer, lambda batch: None)
+    reader.start()
+    async with asyncio.timeout(10):
+        assert isinstance(await reader.failed, InternalError)
+    await reader.stop()
+    assert consumer.closed
+    assert [str(context["exception"]) for context in told] == ["a defect"]

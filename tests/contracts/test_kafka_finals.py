@@ -7,12 +7,13 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
 from streamscribe.bus.kafka import topics
 from streamscribe.bus.kafka.finals import answering
-from streamscribe.bus.kafka.finals.asking import Finalizers, Patience
+from streamscribe.bus.kafka.finals.asking import FILE_STEPS, Finalizers, Patience
 from streamscribe.bus.kafka.finals.codec import question
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.batching import Priority
@@ -178,6 +179,24 @@ async def test_who_can_do_without_is_heard_though_the_finalizers_clock_is_anothe
     await rig.start(Engine(), clock=lambda: time.time() + ahead_s)
     asked = [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=20))) for number in range(5)]
     assert await asyncio.gather(*asked) == [said_of(segment(number)) for number in range(5)]
+
+
+async def test_a_live_segment_waits_in_the_log_behind_few_of_a_workers_files(rig: FinalsRig) -> None:
+    engine = Engine()
+    engine.gate.clear()
+    await rig.start(engine)
+    at_once = FILE_STEPS * POLICY.max_batch_size
+    files = [asyncio.ensure_future(ask(rig.asking, segment(n), priority=Priority.BULK)) for n in range(3 * at_once)]
+    live = asyncio.ensure_future(ask(rig.asking, segment(999)))
+    async with asyncio.timeout(30):
+        while rig.asking.inflight <= at_once or not engine.waits:
+            await asyncio.sleep(0.01)
+    rig.asking.check_integrity()
+    engine.gate.set()
+    await asyncio.gather(live, *files)
+    heard = [np.array_equal(request.samples, segment(999).samples) for request in engine.heard]
+    assert heard.index(True) <= at_once
+    rig.asking.check_integrity()
 
 
 async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late_finalizers_are(rig: FinalsRig) -> None:

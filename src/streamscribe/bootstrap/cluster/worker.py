@@ -85,14 +85,16 @@ async def serve_worker(
                     ):
                         reloads = reload_at_hangup(hung_up, side.reloading, reread)
                         running = [tasks.create_task(work) for work in (health.watch(), fail_with(bus.failed), reloads)]
-                        if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
-                            url = f"http://{worker.health_host}:{listener.ports[0]}"
-                            look = partial(_look, load, bus, side, elsewhere)
-                            async with on_board(settings.store, bus.owner, look, side.caches.levels):
-                                announce(Working(url, monotonic() - started_at, side.models.warmup_s))
-                                await done_before(stop, watchdog.run())
-                        readiness.leaving = True
-                        await bus.close(hung=watchdog.hung)
+                        try:
+                            if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
+                                url = f"http://{worker.health_host}:{listener.ports[0]}"
+                                look = partial(_look, load, bus, side, elsewhere)
+                                async with on_board(settings.store, bus.owner, look, side.caches.levels):
+                                    announce(Working(url, monotonic() - started_at, side.models.warmup_s))
+                                    await done_before(stop, watchdog.run())
+                        finally:  # before the models close, which may take long: the group shall not wait for them
+                            readiness.leaving = True
+                            await bus.close(hung=watchdog.hung)
                         for task in running:
                             task.cancel()
                 if watchdog.error is not None:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from streamscribe.bus.kafka import config
 from streamscribe.bus.kafka.gaps import Gaps
-from streamscribe.core.errors import BusUnavailable, StreamScribeError
+from streamscribe.core.errors import BusUnavailable, InternalError, StreamScribeError
 
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
 """Where a batch ends. Its last call may bring a record too many, or up to `_AT_ONCE` records, of those that are fetched
@@ -30,7 +30,8 @@ class Reader:
 
     `take` gets each batch on the loop. `turn` is called in the thread between two polls: whoever wants something done
     to the consumer does it there, for librdkafka's calls may block. While the loop stands still, nothing is polled: so
-    the group's `max.poll.interval.ms` watches over the loop. `failed` is set when the thread ends by an error.
+    the group's `max.poll.interval.ms` watches over the loop. `failed` is set when the thread ends by an error, whatever
+    it was; it leaves the group then too.
 
     Records of a partition come in turn and none is passed over, from where `gaps` was told that it begins: the consumer
     goes back for one that shows itself late. What the log does not have at all is told to the loop's exception handler.
@@ -77,9 +78,14 @@ class Reader:
                 batch = self._polled()
                 if batch and self._permit():
                     self.on_loop(self._hand_over, batch)
-            self._consumer.close()
         except (KafkaException, RuntimeError) as error:
             self.on_loop(self._fail, BusUnavailable(f"the log cannot be read: {config.explain(error)}"))
+        except Exception as error:  # noqa: BLE001 - the thread's edge: who waits for records may not wait for ever
+            self.on_loop(self._loop.call_exception_handler, {"message": "reading the log", "exception": error})
+            self.on_loop(self._fail, InternalError())
+        finally:
+            with suppress(KafkaException, RuntimeError):
+                self._consumer.close()
 
     def _polled(self) -> list[Message]:
         batch: list[Message] = []
@@ -131,6 +137,6 @@ class Reader:
         finally:
             self._permits.release()
 
-    def _fail(self, error: BusUnavailable) -> None:
+    def _fail(self, error: StreamScribeError) -> None:
         if not self.failed.done():
             self.failed.set_result(error)

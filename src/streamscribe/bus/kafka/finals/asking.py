@@ -45,6 +45,10 @@ LATE_SHARE, LATE_SESSIONS = 0.05, 2
 """Finalizers are behind when more than this share of the live segments that wait is late, of so many sessions: a few
 may be late by themselves, as those of a finalizer that ended."""
 
+FILE_STEPS = 3
+"""So many of the model's steps can a worker's files fill in the log at a time: finalizers read it in order, and a live
+segment waits for all that were asked before it. The others wait here, where a live one passes them."""
+
 Future = asyncio.Future[Hypothesis]
 
 
@@ -84,7 +88,7 @@ class Finalizers:
     warmup_s = 0.0
 
     def __init__(self, kafka: KafkaSettings, policy: BatchPolicy, patience: Patience) -> None:
-        """`policy` bounds what is asked at a time: `max_inflight` requests, `max_waiting_s` of audio.
+        """`policy` bounds what is asked at a time: `max_inflight` requests, `max_waiting_s` of audio, few of files.
 
         Call `connect` before anything else.
         """
@@ -97,6 +101,7 @@ class Finalizers:
         """What this worker is called in its requests: no other has the name."""
         self._reply_to = zlib.crc32(self.asker.encode()) % kafka.audio_partitions
         self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
+        self._files = 0
         self._room = Room()
         self._roomy = asyncio.Event()
         self._asked: dict[int, Future] = {}
@@ -158,6 +163,7 @@ class Finalizers:
             try:
                 return await self._ask(request, priority, share)
             finally:
+                self._files -= not _is_live(priority)
                 self._gate.leave(audio_s)
                 self._room.freed()
 
@@ -185,8 +191,12 @@ class Finalizers:
         return len(late) > LATE_SHARE * len(self._waiting) and len(set(late)) >= LATE_SESSIONS
 
     def _enter(self, priority: Priority, audio_s: float) -> None:
+        is_file = not _is_live(priority)
+        if is_file and self._files >= FILE_STEPS * self.policy.max_batch_size:
+            raise Overloaded("finalizers have enough segments of files", retry_after_s=RETRY_S)
         if overloaded := self._gate.enter(priority, audio_s):
             raise overloaded
+        self._files += is_file
 
     async def _ask(self, request: SegmentRequest, priority: Priority, share: Share) -> Hypothesis:
         number = next(self._numbers)
@@ -289,6 +299,7 @@ class Finalizers:
         """Whoever waits for an answer is inside."""
         self._gate.check_integrity()
         ensure(len(self._asked) <= self._gate.requests, "asked <= inside")
+        ensure(0 <= self._files <= self._gate.requests, "files <= inside")
         since = [one.since_s for one in self._waiting.values()]
         ensure(since == sorted(since), "the oldest is first")
 
