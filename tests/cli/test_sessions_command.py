@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -102,8 +103,10 @@ class TestShow:
         done = run("sessions", "show", name, REDIS_URL=redis_url)
         assert done.code == 0
         worker = ("│ worker-7, for 10.0 h more", ", of owner number 1")
-        for told in ("│ lags", "│ bob", "│ streaming", "│ g1, which kept it", *worker):
+        for told in ("│ lags", "│ bob", "│ g1, which told of it", *worker):
             assert told in done.out
+        for told in ("stage  .*streaming", r"received .*3 min", r"processed .*3 min", r"lag  .*10\.0 s"):
+            assert re.search(told + r", \d+\.\d s ago", done.out), told
         assert "│ at 2.0 s, " in done.out
         assert all(f"│ {model} " in done.out for model in MODELS)
 

@@ -41,8 +41,9 @@ def list_(
 ) -> None:
     """List sessions: those without a worker first, then by their lag.
 
-    `owners`: how many workers have had it. `received` and `lag`: seconds of audio, and what of it waits. `kept`: when
-    its gateway last spoke of it.
+    `gateway` and `worker` are called HOST-PROCESS-letters: `cluster up` says the process of each role. `owners`: how
+    many workers have had it. `received` and `lag`: seconds of audio, and what of it waits; they and `stage` are as its
+    gateway last told, which `kept` says.
 
     Examples:
 
@@ -77,7 +78,7 @@ def show(
     set_: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one session: stage, worker and epoch, lag, positions and ages.
+    """Show one session: stage, worker and epoch, lag, positions, and how old each of these is; names as in the list.
 
     Examples:
 
@@ -177,16 +178,21 @@ def _lines(view: "SessionView") -> list[tuple[str, str]]:
         ("called by its client", view.called or ""),
         ("tenant", view.tenant_id or ""),
         ("age", _s(view.age_s)),
-        ("stage", view.stage or ""),
-        ("gateway", f"{view.gateway}, which kept it {_ago(view.told_s)}" if view.gateway else "none"),
+        ("stage", _told(view, view.stage or "")),
+        ("gateway", f"{view.gateway}, which told of it {_ago(view.told_s)}" if view.gateway else "none"),
         ("worker", worker),
         ("epoch", "" if view.epoch is None else f"{view.epoch}, of owner number {view.owners}"),
-        ("received", _ms(view.received_ms)),
-        ("processed", _ms(view.processed_ms)),
-        ("lag", _ms(view.lag_ms)),
+        ("received", _told(view, _ms(view.received_ms))),
+        ("processed", _told(view, _ms(view.processed_ms))),
+        ("lag", _told(view, _ms(view.lag_ms))),
         ("checkpoint", "none" if view.checkpoint_ms is None else f"at {_ms(view.checkpoint_ms)}, {_ago(view.saved_s)}"),
         ("models", "\n".join(view.models)),
     ]
+
+
+def _told(view: "SessionView", value: str) -> str:
+    """What its gateway told, and how old that is: the worker and the checkpoint beside it are of other times."""
+    return f"{value}, {_ago(view.told_s)}" if value and view.told_s is not None else value
 
 
 def _ms(value_ms: int | None) -> str:
