@@ -3,15 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from streamscribe.bench.kinds import Engine, Size
 from streamscribe.bench.real_size import export_int8, random_streaming_paraformer
-from streamscribe.core.extras import install_extra
-from streamscribe.settings import Settings, SettingsError, load
+from streamscribe.bootstrap.extras import need_extras
+from streamscribe.settings import Settings, load
 
 _STREAMING = "tiny-paraformer-streaming"
 
@@ -58,8 +57,7 @@ def real_size(folder: Path, engine: Engine) -> Path:
 
 
 def _write_torch(target: Path) -> None:
-    if find_spec("torch") is None or find_spec("funasr") is None:
-        raise SettingsError(f"a model of real size needs more packages; {install_extra('funasr')}")
+    need_extras("a model of real size", "funasr")
     random_streaming_paraformer(target)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from math import inf
 from os.path import isdir, lexists, realpath
 from pathlib import Path
@@ -11,6 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from streamscribe.audio.fingerprint import Fingerprints
+from streamscribe.bootstrap.extras import need_extras
 from streamscribe.cache.blobs import Seal
 from streamscribe.cache.disk import DiskBlobs
 from streamscribe.cache.features import Features
@@ -24,7 +24,6 @@ from streamscribe.cache.tiers import TieredBlobs
 from streamscribe.cache.transcripts import Transcripts
 from streamscribe.core.cache_worth import Turn
 from streamscribe.core.cachekey import CacheKeys
-from streamscribe.core.extras import install_extra
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import BlobStore
 from streamscribe.redis_url import UnusableAddress
@@ -286,8 +285,7 @@ def _disk(
 
 
 def _redis(url: str, seal: Seal, on_failure: Callable[[], None] = _nobody_hears) -> dict[str, "RedisBlobs"]:
-    if find_spec("redis") is None:
-        raise SettingsError(f"setting cache.redis_url: needs more packages; {install_extra('redis')}")
+    need_extras("setting cache.redis_url", "redis")
     from streamscribe.cache.redis import RedisBlobs
 
     try:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from streamscribe.bootstrap.extras import need_extras
 from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.audio import to_samples
-from streamscribe.core.extras import install_extra
 from streamscribe.models.ports import Punctuator, SegmentRecognizer, StreamingRecognizer, VoiceActivityDetector
 from streamscribe.models.registry import catalogue, open_verified
 from streamscribe.settings import ModelSettings, SettingsError
@@ -186,7 +186,7 @@ class EngineLoader:
             return None
         tail_padding_ms = _tail_padding_ms(model_id)
         if self._settings.engine == "torch":
-            _need_extra("funasr", "model.engine torch")
+            need_extras("setting model.engine torch", "funasr")
             from streamscribe.models.funasr_torch.streaming import TorchStreamingParaformer
 
             device = self._settings.device
@@ -227,7 +227,7 @@ class EngineLoader:
         )
 
     def _nano(self, names: _Names) -> SegmentRecognizer:
-        _need_extra("funasr", "model.second_pass nano")
+        need_extras("setting model.second_pass nano", "funasr")
         from streamscribe.models.encoder_decoder import EncoderDecoderRecognizer
         from streamscribe.models.funasr_torch.nano import FunAsrNano
 
@@ -235,7 +235,7 @@ class EngineLoader:
         return EncoderDecoderRecognizer(nano, tail_padding_ms=_tail_padding_ms(names.nano))
 
     def _auto_model(self) -> SegmentRecognizer:
-        _need_extra("funasr", "model.second_pass funasr")
+        need_extras("setting model.second_pass funasr", "funasr")
         from streamscribe.models.funasr_torch.auto_model import AutoModelRecognizer
 
         folder = self._settings.folders.get(_AUTO_MODEL)
@@ -265,11 +265,3 @@ def _tail_padding_ms(model_id: str) -> int:
     """What the catalogue holds for the model, wherever its files come from."""
     entry = catalogue().get(model_id)
     return UNMEASURED_TAIL_PADDING_MS if entry is None else entry.tail_padding_ms
-
-
-def _need_extra(extra: str, setting: str) -> None:
-    """Raises SettingsError that says what to install where PyTorch or FunASR is missing."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None or find_spec("funasr") is None:
-        raise SettingsError(f"setting {setting}: needs more packages; {install_extra(extra)}")

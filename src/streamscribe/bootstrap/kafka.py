@@ -1,11 +1,10 @@
 """Kafka for commands and processes: whether its client is here, its topics, and what of the cluster needs a hand."""
 
-import importlib.util
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from streamscribe.bootstrap.extras import need_extras
 from streamscribe.core.errors import BusUnavailable
-from streamscribe.core.extras import install_extra
 from streamscribe.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -25,15 +24,9 @@ class KafkaFinding:
     needed: bool = True
 
 
-def need_kafka() -> None:
-    """Raises SettingsError, with what to type, where the extra is not installed."""
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise SettingsError(f"setting kafka.brokers: needs the extra kafka; {install_extra('kafka')}")
-
-
 def ensure_topics(settings: Settings) -> "list[TopicState]":
     """Makes the topics that are missing; see `bus.kafka.topics.ensure`. Blocks."""
-    need_kafka()
+    need_extras("setting kafka.brokers", "kafka")
     from streamscribe.bus.kafka import topics
 
     return topics.ensure(settings.kafka, settings.limits.max_message_bytes)
@@ -44,7 +37,7 @@ def kafka_findings(settings: Settings) -> list[KafkaFinding]:
     if not settings.kafka.brokers:
         return []
     try:
-        need_kafka()
+        need_extras("setting kafka.brokers", "kafka")
         from streamscribe.bus.kafka import topics
 
         least_ms = topics.min_session_timeout_ms(settings.kafka)

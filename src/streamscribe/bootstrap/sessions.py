@@ -1,11 +1,10 @@
 """The session store of a process, from its settings."""
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from streamscribe.bootstrap.extras import need_extras
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.core.extras import install_extra
 from streamscribe.ports import SessionStore
 from streamscribe.redis_url import UnusableAddress
 from streamscribe.settings import Settings, SettingsError, StoreSettings
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_sessions import RedisSessions
 
 REDIS_PORT = 6379
-PACKAGES = {"kafka": "confluent_kafka", "redis": "redis"}
-"""What each extra of a cluster brings."""
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
 
@@ -84,13 +81,7 @@ def need_cluster(settings: Settings) -> None:
             "settings kafka.brokers and store.redis_url: neither a Kafka nor a Redis is named; set KAFKA_BROKERS and "
             "REDIS_URL. For a cluster on this machine that brings its own: streamscribe cluster up"
         )
-    need_extras("kafka", "redis")
-
-
-def need_extras(*extras: str) -> None:
-    """Raises SettingsError that says what to type for all that are not installed."""
-    if missing := [extra for extra in extras if find_spec(PACKAGES[extra]) is None]:
-        raise SettingsError(f"a cluster needs more packages; {install_extra(*missing)}")
+    need_extras("a cluster", "kafka", "redis")
 
 
 def _redis_url(settings: StoreSettings) -> str:
@@ -99,8 +90,7 @@ def _redis_url(settings: StoreSettings) -> str:
         raise SettingsError(
             "setting store.redis_url: no Redis is named; set REDIS_URL, or type --set store.redis_url=redis://host:6379/0"
         )
-    if find_spec("redis") is None:
-        raise SettingsError(f"setting store.redis_url: needs more packages; {install_extra('redis')}")
+    need_extras("setting store.redis_url", "redis")
     return settings.redis_url.get_secret_value()
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster import services
+from streamscribe.bootstrap.extras import need_extras
 from streamscribe.bootstrap.kafka import ensure_topics
-from streamscribe.bootstrap.sessions import check_shared_sessions, need_extras
+from streamscribe.bootstrap.sessions import check_shared_sessions
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.settings import Settings, SettingsError
 
@@ -29,7 +30,7 @@ def check_here(settings: Settings, plan: "Plan") -> None:
     kafka = settings.kafka
     if not kafka.brokers:
         services.broker_command(0)
-    need_extras("kafka", "redis")
+    need_extras("a cluster", "kafka", "redis")
     if settings.store.redis_url is None:
         services.redis_command(0)
     if kafka.brokers and plan.gateways > kafka.result_partitions:
