@@ -6,29 +6,27 @@ from collections.abc import Callable
 import pytest
 from pydantic import SecretStr
 
-from streamscribe.bootstrap.sessions import need_cluster, open_attempts, open_sessions, open_shared_sessions
+from streamscribe.bootstrap.sessions import need_cluster, open_attempts, open_shared_sessions
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.settings import KafkaSettings, Settings, SettingsError, StoreSettings
-from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.store.redis_server import server_of
 from streamscribe.store.redis_sessions import RedisSessions
 
 
-async def test_without_a_redis_each_process_keeps_its_own_sessions() -> None:
-    assert isinstance(open_sessions(StoreSettings()), MemorySessions)
+def test_without_a_redis_no_sessions_are_shared() -> None:
     with pytest.raises(SettingsError, match="no Redis is named"):
         open_shared_sessions(StoreSettings())
 
 
 async def test_a_redis_that_is_named_is_shared_and_asked_only_when_it_is_used() -> None:
-    store = open_sessions(StoreSettings(redis_url=SecretStr("redis://127.0.0.1:9/0")))
+    store = open_shared_sessions(StoreSettings(redis_url=SecretStr("redis://127.0.0.1:9/0")))
     assert isinstance(store, RedisSessions)
     await store.close()
 
 
 def test_an_address_that_is_none_is_told_without_its_password() -> None:
     with pytest.raises(SettingsError, match=r"^setting store\.redis_url: not an address") as refused:
-        open_sessions(StoreSettings(redis_url=SecretStr("http://:hunter2@host")))
+        open_shared_sessions(StoreSettings(redis_url=SecretStr("http://:hunter2@host")))
     assert "hunter2" not in str(refused.value)
 
 
@@ -45,7 +43,7 @@ def test_an_address_that_is_none_is_told_without_its_password() -> None:
         ("rediss://host?ssl_keyfile=/hunter2", "its certificates, key"),
     ],
 )
-@pytest.mark.parametrize("opened", [open_sessions, open_attempts])
+@pytest.mark.parametrize("opened", [open_shared_sessions, open_attempts])
 def test_an_address_by_which_none_can_connect_is_told_before_anybody_relies_on_it(
     opened: Callable[[StoreSettings], object], address: str, trouble: str
 ) -> None:

@@ -204,6 +204,20 @@ async def test_who_reads_a_past_hears_of_a_session_that_could_not_be_claimed_unl
     assert [type(one) for one in heard] == [Progress, Progress if speaks else Failed]
 
 
+async def test_who_reads_a_past_hears_its_owner_out_though_one_that_had_lost_it_has_told_no_more() -> None:
+    done = asyncio.get_running_loop().create_future()
+    heard: list[WorkerEvent] = []
+    past = Past(A, 1, 0, 1, (Place(0, 0, 0),), lambda *_: None, heard.append, done)
+    last_words = [Message(("r", 0, 0), b"a", b"", moved_headers(LeaseEpoch(epoch), 1, "t")) for epoch in (6, 7)]
+    told = [
+        Message(("r", 0, 0), b"a", encode_event(Progress(A, at)), event_headers(LeaseEpoch(7), "t")) for at in (1, 2)
+    ]
+    for message in (told[0], last_words[0], told[1], last_words[1]):
+        past.result(message)  # type: ignore[arg-type]
+    assert heard == [Progress(A, 1), Progress(A, 2)]
+    assert past.leg == 1
+
+
 @pytest.mark.parametrize("moves", [False, True])
 def test_what_cannot_be_told_for_want_of_a_partition_costs_its_session(moves: bool) -> None:
     """Topics may have fewer partitions than the settings of who looked at them."""

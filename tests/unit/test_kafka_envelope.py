@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from streamscribe.bus.kafka.envelope import (
     SETTLED_HEADERS,
     Headers,
+    Moved,
     RecordHeaders,
     Settled,
     decode_settled,
@@ -56,7 +57,7 @@ def test_headers_of_any_record_say_which_chunk_comes_next(next_sequence: int | N
 
 @given(numbers)
 def test_a_workers_last_word_to_former_gateways_is_told_from_events(generation: int) -> None:
-    assert read_moved(moved_headers(LeaseEpoch(3), generation, "t")) == generation
+    assert read_moved(moved_headers(LeaseEpoch(3), generation, "t")) == Moved(LeaseEpoch(3), generation)
     assert read_moved(event_headers(LeaseEpoch(3), "t")) is None
     assert read_moved(SETTLED_HEADERS) is None
 

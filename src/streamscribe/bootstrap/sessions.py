@@ -5,10 +5,8 @@ from urllib.parse import urlsplit
 
 from streamscribe.bootstrap.extras import need_extras
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.ports import SessionStore
 from streamscribe.redis_url import UnusableAddress
 from streamscribe.settings import Settings, SettingsError, StoreSettings
-from streamscribe.store.memory_sessions import MemorySessions
 
 if TYPE_CHECKING:
     from streamscribe.store.redis_attempts import RedisAttempts
@@ -18,13 +16,6 @@ if TYPE_CHECKING:
 REDIS_PORT = 6379
 PATIENCE_S = 5.0
 """For people, who wait for an answer longer than a stream may."""
-
-
-def open_sessions(settings: StoreSettings) -> SessionStore:
-    """The store: in Redis, or in memory where none is named. Raises SettingsError for an address that is none."""
-    if settings.redis_url is not None:
-        return open_shared_sessions(settings)
-    return MemorySessions(lease_ttl_s=settings.lease_ttl_s, seat_ttl_s=settings.seat_ttl_s, keep_s=settings.keep_s)
 
 
 def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None) -> "RedisSessions":

@@ -18,7 +18,6 @@ from streamscribe.core.ids import TenantId
 from streamscribe.wire import worker_control as control
 
 COMMAND = (sys.executable, "-P", "-m", "streamscribe.bootstrap.worker_process")
-ASK_TIMEOUT_S = 30.0
 LEAVE_S = 5.0
 """How long a worker that was told to stop may take before it is killed."""
 

@@ -32,6 +32,14 @@ _NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """The owner of `epoch` tells nothing more here: from now on the gateway of `generation` is told."""
+
+    epoch: LeaseEpoch
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHeaders:
     """Of a record: the partition of `asr-results` that its gateway reads, and the session's audio bytes before it.
 
@@ -107,10 +115,12 @@ def moved_headers(epoch: LeaseEpoch, generation: int, trace_id: str) -> Headers:
     ]
 
 
-def read_moved(headers: Headers) -> int | None:
-    """The generation of `moved_headers`, None for others. Raises BadRequest."""
+def read_moved(headers: Headers) -> Moved | None:
+    """What `moved_headers` say, None for others. Raises BadRequest."""
     found = _read(headers)
-    return _number(found, "generation") if found.get("kind") == b"moved" else None
+    if found.get("kind") != b"moved":
+        return None
+    return Moved(LeaseEpoch(_number(found, "epoch")), _number(found, "generation"))
 
 
 def final_headers(trace_id: str) -> Headers:

@@ -12,6 +12,7 @@ from streamscribe.bus.kafka.assigned import at_end
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import (
     NO_EPOCH,
+    Moved,
     Settled,
     decode_settled,
     headers_of,
@@ -345,19 +346,19 @@ class KafkaGatewayBus:
                 {"message": "a gateway failed to take an event", "exception": error}
             )
 
-    def _move(self, session_id: SessionId, generation: int) -> None:
+    def _move(self, session_id: SessionId, moved: Moved) -> None:
         """A worker's last word to former gateways; on a partition that we share with one, or had the session on before.
 
         What it told here before that is of the past.
         """
         lane = self._lanes.get(session_id)
-        if lane is None:
+        if lane is None or (lane.epoch is not None and moved.epoch < lane.epoch):
             return
-        if generation > lane.generation:
+        if moved.generation > lane.generation:
             self._forget(session_id)
             if self._handler is not None and lane.held is None:
                 self._handler(Failed(session_id, SessionSuperseded()))
-        elif generation == lane.generation and lane.held is not None and not lane.moved:
+        elif moved.generation == lane.generation and lane.held is not None and not lane.moved:
             lane.moved = True
             lane.held.clear()
 

@@ -88,9 +88,11 @@ class Past:
         headers = headers_of(message)
         moved = read_moved(headers)
         if moved is not None:
-            self._not_yet = self._not_yet and moved < place.generation
+            if self.epoch is not None and moved.epoch < self.epoch:
+                return  # of one that had lost the session: its owner has more to tell here
+            self._not_yet = self._not_yet and moved.generation < place.generation
             following = self.places[self.leg + 1].generation if self.leg + 1 < len(self.places) else self.generation
-            if moved >= following:
+            if moved.generation >= following:
                 self.leg += 1
                 if self._given_up is not None and self.leg == len(self.places):
                     self.hear(self._given_up)
