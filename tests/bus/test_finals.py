@@ -89,10 +89,11 @@ def test_a_partition_is_committed_up_to_its_oldest_unanswered_request(comes: lis
     ledger, open_now, next_offset = Ledger(0), set[int](), 0
     for come in comes:
         if come or not open_now:
-            ledger.come(next_offset, float(next_offset))
+            assert ledger.come(next_offset, float(next_offset))
             open_now.add(next_offset)
             next_offset += chance.choice((1, 1, 5))
         else:
+            assert not ledger.come(chance.choice(sorted(open_now)), 0.0), "the log gives it again: it is being answered"
             done = chance.choice(sorted(open_now))
             open_now.remove(done)
             ledger.over(done)

@@ -14,6 +14,7 @@ class PositionsMachine(RuleBasedStateMachine):
         super().__init__()
         self.positions = Positions()
         self.log: list[tuple[SessionId, int] | None] = []
+        self.next: int | None = None
         self.came: dict[SessionId, int] = {}
         self.checkpoint: dict[SessionId, int] = {}
 
@@ -22,13 +23,18 @@ class PositionsMachine(RuleBasedStateMachine):
         offset, index = len(self.log), self.came.get(session_id, 0)
         self.log.append((session_id, index))
         self.came[session_id] = index + 1
-        self.positions.read(offset)
+        self.read(offset)
         self.positions.keep(session_id, index, offset)
 
     @rule()
     def stranger(self) -> None:
-        self.positions.read(len(self.log))
+        self.read(len(self.log))
         self.log.append(None)
+
+    @rule(share=st.floats(0, 1))
+    def is_given_again(self, share: float) -> None:
+        if self.log:
+            self.read(int(share * (len(self.log) - 1)))
 
     @rule(session_id=names, share=st.floats(0, 1))
     def go_further(self, session_id: SessionId, share: float) -> None:
@@ -47,7 +53,11 @@ class PositionsMachine(RuleBasedStateMachine):
     def the_next_owner_finds_what_each_session_needs_and_no_record_too_many(self) -> None:
         self.positions.check_integrity()
         needed = [offset for offset, entry in enumerate(self.log) if entry is not None and self.needs(*entry)]
-        assert self.positions.committable() == (min(needed, default=len(self.log)) if self.log else None)
+        assert self.positions.committable() == min(needed, default=self.next)
+
+    def read(self, offset: int) -> None:
+        self.positions.read(offset)
+        self.next = offset + 1
 
     def needs(self, session_id: SessionId, index: int) -> bool:
         return index >= self.checkpoint.get(session_id, 0) or index == self.came[session_id] - 1

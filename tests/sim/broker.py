@@ -1,12 +1,13 @@
 """A log of records in virtual time: what the Kafka bus' ends speak to in place of librdkafka.
 
 It keeps what a cluster promises: records of one sender and partition are in order, each once. So are they read, but for
-those that some runs' brokers show late. Everything takes a random time. Its group of readers is in `group`.
+those that some runs' brokers show late, store twice, or give again. Everything takes a random time. Its group of
+readers is in `group`.
 """
 
 import asyncio
 import random
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from tests.sim.network import Delay
 
 MAX_UNSENT_BYTES = 2**18
 """Less than `sender.MAX_UNSENT_BYTES`, so that it is met."""
+
+MAX_AGAIN = 20
+"""Records that are given again at a time."""
 
 LATE_S = 0.3
 """Within which a record shows itself at the latest."""
@@ -78,7 +82,12 @@ class Broker:
         self.committed: dict[tuple[str, int], int] = {}
         self.late_share = 0.0
         """Of records that show themselves only after others behind them, some time later."""
+        self.twice_share = 0.0
+        """Of senders' requests that are stored twice, and of readers' batches of which some is given again."""
+        self.met: Counter[str] = Counter()
+        """What of all that was met."""
         self._late = random.Random(partitions)
+        self._twice = random.Random(partitions)
         self._shown_at: dict[tuple[str, int, int], float] = {}
         self._clock = asyncio.get_running_loop().time
         self._logs: dict[tuple[str, int], list[Message]] = defaultdict(list)
@@ -100,6 +109,7 @@ class Broker:
         where = (topic, partition, len(log))
         if self.late_share and self._late.random() < self.late_share:
             self._shown_at[where] = self._clock() + self._late.uniform(0, LATE_S)
+            self.met["shown late"] += 1
         log.append(Message(where, None if key is None else key.encode(), value, headers, sent_s))
         for event in self._readers[topic, partition]:
             event.set()
@@ -116,6 +126,18 @@ class Broker:
             return found
         now = self._clock()
         return [one for one in found if self._shown_at.get(one.where, 0.0) <= now]
+
+    def stores_twice(self) -> bool:
+        """Whether a sender's request is: its first answer was lost."""
+        return self.twice_share > 0 and self._twice.random() < self.twice_share
+
+    def goes_on(self, at: int, begun: int) -> int:
+        """Where a reader goes on that has read from `begun` up to `at`: there, or a little further back."""
+        if at == begun or not self.stores_twice():
+            return at
+        again = self._twice.randrange(1, min(at - begun, MAX_AGAIN) + 1)
+        self.met["given again"] += again
+        return at - again
 
     def watch(self, topic: str, partition: int, event: asyncio.Event) -> None:
         """Sets the event with each new record."""
@@ -177,13 +199,16 @@ class SimSender:
                 await self._broker.answers()
                 while loop.time() < self.held_until:
                     await asyncio.sleep(self.held_until - loop.time() + 0.001)
-                for _ in range(self._broker.rng.randrange(1, 20)):  # what shares a request
-                    if self._queue and not self.dead:
-                        record, done = self._queue.popleft()
-                        topic, _, _, value, _, _ = record
-                        where = topic, self._broker.append(*record)
-                        at = loop.time() + self._broker.delay()
-                        self._reports.append((done, len(value), at, where, self._broker.end(*where)))
+                most = 0 if self.dead else self._broker.rng.randrange(1, 20)
+                request = [self._queue.popleft() for _ in range(min(most, len(self._queue)))]
+                if self._broker.stores_twice():
+                    self._broker.met["stored twice"] += len(request)
+                    for record, _ in request:
+                        self._broker.append(*record)
+                for record, done in request:
+                    where = record[0], self._broker.append(*record)
+                    at = loop.time() + self._broker.delay()
+                    self._reports.append((done, len(record[3]), at, where, self._broker.end(*where)))
                 self._report_wake.set()
 
     async def _report(self) -> None:
@@ -236,7 +261,7 @@ class SimReader:
         self.failed: asyncio.Future[BusUnavailable] = asyncio.get_running_loop().create_future()
         self._broker = broker
         self._where = topic, partition
-        self._at = broker.end(topic, partition)
+        self._at = self._begun = broker.end(topic, partition)
         self._take = take
         self.gaps = Gaps(asyncio.get_running_loop().time)
         self.gaps.begin(self._where, self._at)
@@ -257,6 +282,7 @@ class SimReader:
                 taken, self._at = in_turn(self.gaps, self._where, batch, self._at)
                 if taken:
                     self._take(taken)
+                    self._at = self._broker.goes_on(self._at, self._begun)
                 await asyncio.sleep(0 if taken else self._broker.delay())
 
     async def stop(self) -> None:

@@ -198,7 +198,8 @@ class Cluster:
             if of < generation or isinstance(record, SessionAbandoned):
                 continue
             generation = of
-            if not (of and isinstance(record, SessionOpened)):
+            stored_twice = record.index < len(found) and found[record.index] == record
+            if not stored_twice and not (of and isinstance(record, SessionOpened)):
                 found.append(record)
         return found
 

@@ -70,6 +70,7 @@ class Group:
             self._changed.set()  # it begins anew
             return
         free = [n for n in range(self.broker.partitions) if n not in owners or n in moving[owners[n]]]
+        self.broker.met["partition moved"] += sum(len(numbers) for numbers in moving.values())
         for number in free:
             member = min(members, key=lambda one: len(kept[one]))
             kept[member].append(number)
@@ -98,6 +99,7 @@ class SimMembership:
         self._take, self._assigned, self._give_up, self._lost = take, assigned, give_up, lost
         self._loop = asyncio.get_running_loop()
         self._at: dict[int, int] = {}
+        self._begun_at: dict[int, int] = {}
         self.gaps = Gaps(self._loop.time)
         self._begun: set[int] = set()
         self._paused: set[int] = set()
@@ -165,7 +167,7 @@ class SimMembership:
         if numbers:
             for number in numbers:
                 where = self._group.topic, number
-                self._at[number] = self._group.broker.committed.get(where, 0)
+                self._at[number] = self._begun_at[number] = self._group.broker.committed.get(where, 0)
                 self.gaps.begin(where, self._at[number])
             self.owned.update(numbers)
             self._node.call(self._begin, numbers)
@@ -232,6 +234,7 @@ class SimMembership:
                         if taken:
                             more = True
                             self._take(taken)
+                            self._at[number] = broker.goes_on(self._at[number], self._begun_at[number])
                         late = late or self._at[number] < broker.end(*where)
                 await asyncio.sleep(broker.delay() if late and not more else 0)
                 more = more or late

@@ -22,14 +22,11 @@ def outcome(seed: int) -> tuple[int, str | None, Counter[str]]:
         run = simulate(seed)
     except BaseException:
         return seed, traceback.format_exc(limit=-3), Counter()
-    met = Counter(run.happened)
+    met = run.met
     for client in run.clients:
         met[
             f"session {'closed' if client.closed else 'gone' if client.gone else client.error and client.error.name}"
         ] += 1
-    for site in run.sites:
-        met["takeovers"] += site.counts.taken_over
-        met["fenced"] += site.counts.fenced
     return seed, None, met
 
 

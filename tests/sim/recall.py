@@ -22,6 +22,7 @@ class SimConsumer:
         self._broker = broker
         self._audio = topics.audio
         self._at: dict[tuple[str, int], int] = {}
+        self._begun_at: dict[tuple[str, int], int] = {}
 
     def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         committed = self._broker.committed
@@ -33,7 +34,7 @@ class SimConsumer:
     def incremental_assign(self, parts: list[TopicPartition]) -> None:
         for part in parts:
             assert (part.topic, part.partition) not in self._at, "assigned twice"
-            self._at[part.topic, part.partition] = part.offset
+            self._at[part.topic, part.partition] = self._begun_at[part.topic, part.partition] = part.offset
 
     def incremental_unassign(self, parts: list[TopicPartition]) -> None:
         for part in parts:
@@ -45,7 +46,7 @@ class SimConsumer:
         found: list[Message] = []
         for place in places:
             batch = self._broker.read(*place, self._at[place], self._broker.rng.randrange(60))
-            self._at[place] += len(batch)
+            self._at[place] = self._broker.goes_on(self._at[place] + len(batch), self._begun_at[place])
             found += batch
         return found
 

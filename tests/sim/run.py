@@ -27,6 +27,7 @@ from tests.sim.kafka_site import KafkaSite
 from tests.sim.local import Site
 from tests.sim.network import Delay, WebSocket
 from tests.sim.script import VARIETIES, Say, script
+from tests.sim.store import LEASE_TTL_S
 
 LIVENESS_S = 60.0
 DEADLY_SHARE = 0.06
@@ -35,6 +36,8 @@ DEADLY_SEGMENTS = 3
 """It is one of a client's first so many."""
 LATE_SHARE = 0.03
 """Of the records of some clusters: their brokers show later ones before them."""
+TWICE_SHARE = 0.05
+"""Of the requests and batches of some clusters: their records are stored twice, or given again."""
 CHECK_EVERY_S = 0.250_137
 
 
@@ -88,6 +91,17 @@ class Run:
         return segment_id == origin.segment_id and any(
             client.session_id == origin.session_id for client in self.clients if client.name == name
         )
+
+    @property
+    def met(self) -> Counter[str]:
+        """How often each thing was met that goes wrong, whether it was planned or not."""
+        found = Counter(self.happened)
+        if self.cluster is not None:
+            found.update(self.cluster.broker.met + self.cluster.store.met)
+        found["reconnect"] = sum(client.disconnects for client in self.clients)
+        found["takeovers"] = sum(site.counts.taken_over for site in self.sites)
+        found["fenced"] = sum(site.counts.fenced for site in self.sites)
+        return found
 
     @property
     def trace_hash(self) -> str:
@@ -152,6 +166,7 @@ class _Stage:
                 rng, workers, run.is_deadly, run.is_deadly_segment if with_finalizers else None
             )
             cluster.broker.late_share = LATE_SHARE if run.seed % 8 == 7 or run.seed % 32 == 5 else 0.0
+            cluster.broker.twice_share = TWICE_SHARE if run.seed % 16 in (9, 15) or run.seed % 32 == 21 else 0.0
             run.sites += [KafkaSite(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
         else:
             run.sites += [Site(f"gateway-{number}", rng, workers) for number in range(gateways)]
@@ -272,6 +287,8 @@ class _Stage:
                 process.cause = "exit" if fault.suspect else "memory"
                 await process.end()
             case "freeze" if process is not None:
+                if fault.for_s > LEASE_TTL_S and process.worker.sessions:
+                    self.run.happened["freeze past the lease"] += 1
                 process.node.freeze()
                 await asyncio.sleep(fault.for_s)
                 process.node.thaw()

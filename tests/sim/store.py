@@ -27,6 +27,8 @@ class SimStore:
         self.unsure = rng.choice((0.0, 0.0, 0.05, 0.2))
         """The share of calls that fail; half of those are done."""
         self.was_unsure = self.unsure > 0
+        self.met: Counter[str] = Counter()
+        """How often it did something and did not tell."""
         self.lives = 0
         self.missed: set[SessionId] = set()
         """Sessions whose tickets were asked for and not there."""
@@ -84,6 +86,7 @@ class StoreEnd:
         answer = await call()
         await asyncio.sleep(rng.uniform(0, 0.01))
         if unsure:  # it was done, and nobody knows
+            store.met["store done untold"] += 1
             raise StoreUnavailable
         return answer
 

@@ -29,3 +29,23 @@ def test_requests_of_a_partition_that_is_lost_as_they_come_are_not_inside_for_ev
         return waiting
 
     assert run_virtually(main)[0] == 0
+
+
+def test_requests_that_the_log_gives_again_while_they_are_answered_end_no_finalizer() -> None:
+    async def main() -> tuple[int, bool]:
+        rng = random.Random(0)
+        group = Group(Broker(rng, KAFKA.finalize_partitions), TOPICS.finalize)
+        finalizer = FinalizerProcess(Node("f"), group, SimStore(rng), KAFKA, 0.01, lambda origin: False)
+        while not finalizer.bus.partitions:
+            await asyncio.sleep(0.1)
+        requests = [Message((TOPICS.finalize, 0, at), b"s", b"", [], 0.0) for at in range(5)]
+        finalizer.bus._take(requests)
+        finalizer.bus._take(requests[2:])
+        finalizer.bus.check_integrity()
+        await asyncio.sleep(1)
+        waiting, over = finalizer.bus.waiting, finalizer.over
+        await finalizer.end()
+        await group.close()
+        return waiting, over
+
+    assert run_virtually(main)[0] == (0, False)

@@ -175,7 +175,8 @@ class KafkaFinalizer:
             ledger = self._ledgers.get(message.partition() or 0)
             if ledger is None or self._leaving:
                 continue
-            ledger.come(message.offset() or 0, self._asked_at_s(message))
+            if not ledger.come(message.offset() or 0, self._asked_at_s(message)):
+                continue
             self._inside += 1
             self._inside_bytes += len(message)
             serving = self._spawn(self._serve(message, ledger), ledger)

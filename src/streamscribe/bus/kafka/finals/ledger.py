@@ -15,14 +15,17 @@ class Ledger:
 
     number: int
     next: int | None = None
-    """The offset behind the newest request; None before the first."""
+    """The offset behind the request that came last; None before the first."""
     open: dict[int, float] = field(default_factory=dict)
     """When each unanswered request was asked, in seconds since the epoch."""
 
-    def come(self, offset: int, asked_at_s: float) -> None:
-        """A request has come."""
+    def come(self, offset: int, asked_at_s: float) -> bool:
+        """A request has come; False for one that is being answered already, which the log has given again."""
         self.next = offset + 1
+        if offset in self.open:
+            return False
         self.open[offset] = asked_at_s
+        return True
 
     def over(self, offset: int) -> None:
         """It is answered, and that is in the log; or nobody waits for an answer."""
@@ -40,4 +43,4 @@ class Ledger:
 
     def check_integrity(self) -> None:
         """Nothing is open that has not come."""
-        ensure(not self.open or (self.next is not None and max(self.open) < self.next), "open < next")
+        ensure(not self.open or self.next is not None, "open <= come")
