@@ -25,6 +25,9 @@ from streamscribe.wire.bus_records import encode_event, encode_record
 SETTLE_INTERVAL_S = 0.02
 """News of what was processed waits so long for more of it."""
 
+MAX_SETTLED = 500
+"""Sessions of one record, of some 50 bytes each: the smallest that the log may be set to take has room for them."""
+
 
 class Teller:
     """Tells the partition of results that a session's newest record named, under the session's epoch.
@@ -108,8 +111,9 @@ class Teller:
         self._news.clear()
         try:
             for reply_to, settled_here in by_gateway.items():
-                value = encode_settled(settled_here)
-                self._sender.send(self._topic, value, SETTLED_HEADERS, self._told, partition=reply_to)
+                for first in range(0, len(settled_here), MAX_SETTLED):
+                    value = encode_settled(settled_here[first : first + MAX_SETTLED])
+                    self._sender.send(self._topic, value, SETTLED_HEADERS, self._told, partition=reply_to)
         except StreamScribeError as error:
             self._failed(error)
 
