@@ -56,6 +56,9 @@ async def test_who_waits_hears_it_too_where_the_consumer_fails_as_his_past_is_be
 ) -> None:
     class Failing:
         def committed(self, parts: list[Any], timeout: float) -> list[Any]:
+            return parts
+
+        def incremental_assign(self, parts: Any) -> None:
             raise KafkaException(TIMED_OUT)
 
         def close(self) -> None: ...

@@ -40,7 +40,7 @@ class CountingLog:
         self.read = 0
         self.moves = 0
         self.committed_asked = 0
-        self.refusal: KafkaError | None = None
+        self.refusal: KafkaError | KafkaException | None = None
 
     def append(self, where: tuple[str, int], session: str, value: bytes, headers: Headers) -> None:
         its_headers = cast("list[tuple[str, Any]]", list(headers))
@@ -49,6 +49,8 @@ class CountingLog:
 
     def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self.committed_asked += 1
+        if isinstance(self.refusal, KafkaException):
+            raise self.refusal
         if self.refusal is not None:
             return [cast("TopicPartition", SimpleNamespace(partition=0, offset=-1001, error=self.refusal))]
         return [TopicPartition(part.topic, part.partition, 0) for part in parts]
@@ -267,11 +269,38 @@ async def test_a_past_at_which_something_fails_fails_alone() -> None:
     assert isinstance(error.__cause__, ZeroDivisionError)
 
 
-async def test_a_partition_whose_group_cannot_be_asked_is_an_error_and_not_read_from_its_beginning() -> None:
-    spoken = Spoken("ours")
-    spoken.consumer.refusal = KafkaError(KafkaError.NOT_COORDINATOR)
-    with pytest.raises(KafkaException):
-        spoken.reading().step([Asker("ours", FIRST).past])
+REFUSED = KafkaError(KafkaError.NOT_COORDINATOR)
+
+
+@pytest.mark.parametrize("refusal", [REFUSED, KafkaException(REFUSED)])
+async def test_who_comes_while_the_group_cannot_be_asked_waits_alone_and_is_not_read_from_the_beginning(
+    refusal: KafkaError | KafkaException,
+) -> None:
+    spoken = Spoken("before", "ours", "late")
+    now = 0.0
+    reading = Reading(cast("Consumer", spoken.consumer), TOPICS, lambda: now)
+    before, ours, late = (Asker(name, FIRST) for name in ("before", "ours", "late"))
+    assert reading.step([before.past]) == []
+    spoken.consumer.refusal, now = refusal, 3.0
+    ended = reading.step([ours.past])
+    for _ in range(50):
+        ended += reading.step([])
+    assert ended == [before.past]
+    assert (ours.records, ours.events) == ([], [])
+    assert spoken.consumer.committed_asked == 2, "who is read is held up again only after a while"
+    now = 5.0
+    assert reading.step([late.past]) == []
+    now = 9.5
+    assert reading.step([]) == [ours.past]
+    assert not ours.past.complete, "his time is over"
+    spoken.consumer.refusal = None
+    now = 10.5
+    while reading.busy:
+        ended += reading.step([])
+    for past in ended:
+        past.settle()
+    check_whole(before)
+    check_whole(late)
 
 
 async def test_what_belongs_to_no_session_takes_no_room_of_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,9 @@ _POLL_S = 0.05
 _LINGER_S = 2.0
 _COMMITTED_FOR_S = 1.0
 """A committed offset is used so long: where the group stood lately lies before where it stands."""
+_ASK_S = 1.0
+"""For so long at most the group is asked, which holds up all that are read, and who asks in vain lets them go on for
+so long."""
 
 
 class Recall:
@@ -90,13 +93,11 @@ class Recall:
 
         error = BusUnavailable("the session's past was not read in time", retry_after_s=1.0)
         reading: Reading | None = None
-        taken: list[Past] = []
         idle_since = time.monotonic()
         try:
             consumer: Consumer = config.made(Consumer, self._properties)
             reading = Reading(consumer, self._topics)
             while (asked := self._next(reading, idle_since)) is not None:
-                taken = asked
                 if asked or reading.busy:
                     idle_since = time.monotonic()
                 for past in reading.step(asked):
@@ -107,7 +108,7 @@ class Recall:
         finally:
             with self._lock:
                 left, self._asked, self._thread = self._asked, [], None
-            for past in [*taken, *left, *(reading.pasts() if reading is not None else ())]:
+            for past in [*left, *(reading.pasts() if reading is not None else ())]:
                 tell(past, error)
             if reading is not None:
                 reading.close()
@@ -128,6 +129,7 @@ class _Reader:
 
     past: Past
     ends_at: float
+    begun: bool = False
     at: dict[Where, int] = field(default_factory=dict)
 
 
@@ -171,6 +173,7 @@ class Reading:
         self._gaps = Gaps(clock)
         self._asked_before: dict[int, tuple[float, int]] = {}
         """When a partition's committed offset was asked for, and what it was."""
+        self._ask_again_at = 0.0
 
     @property
     def busy(self) -> bool:
@@ -187,8 +190,10 @@ class Reading:
 
     def step(self, asked: list[Past]) -> list[Past]:
         """Takes more in, reads on for a moment, and gives those that are complete or late."""
-        if asked:
-            self._take_in(asked)
+        ends_at = self._clock() + PATIENCE_S
+        for past in asked:
+            self._readers[past.session_id.encode()] = _Reader(past, ends_at)
+        self._begin()
         self._place()
         turned = [reader for message in self._consumer.consume(_BATCH, _POLL_S) if (reader := self._hear(message))]
         for reader in turned:
@@ -224,32 +229,36 @@ class Reading:
         self._placed = wanted
         self._to_place.clear()
 
-    def _take_in(self, asked: list[Past]) -> None:
+    def _begin(self) -> None:
         """Records are read from where the workers' group would go on, for each live session has its last one behind
         that; or from the mark of its place, where that is later."""
-        committed = self._committed({past.audio_partition for past in asked})
-        ends_at = self._clock() + PATIENCE_S
-        for past in asked:
-            reader = self._readers[past.session_id.encode()] = _Reader(past, ends_at)
-            audio, number = self._topics.audio, past.audio_partition
-            marked = past.places[0].audio_offset if past.places else 0
-            self._follow(reader, (audio, number), max(committed[number], marked))
-            self._begin_leg(reader)
+        new = [reader for reader in self._readers.values() if not reader.begun]
+        committed = self._committed({reader.past.audio_partition for reader in new})
+        for reader in new:
+            past, number = reader.past, reader.past.audio_partition
+            if number in committed:
+                reader.begun = True
+                marked = past.places[0].audio_offset if past.places else 0
+                self._follow(reader, (self._topics.audio, number), max(committed[number], marked))
+                self._begin_leg(reader)
 
     def _committed(self, numbers: set[int]) -> dict[int, int]:
-        """Where the workers' group would go on, or would have lately: that lies before it, and asking takes a while."""
+        """Where the workers' group would go on, or would have lately: that lies before it, and asking takes a while.
+        A partition of which the group does not say so now is not in it."""
         now = self._clock()
         self._asked_before = {
             number: (at, offset) for number, (at, offset) in self._asked_before.items() if now < at + _COMMITTED_FOR_S
         }
         unknown = sorted(numbers - self._asked_before.keys())
-        parts = [TopicPartition(self._topics.audio, number) for number in unknown]
-        if parts:
-            for part in self._consumer.committed(parts, timeout=topics.PATIENCE_S):
-                if part.error is not None:
-                    raise KafkaException(part.error)
-                self._asked_before[part.partition] = now, max(0, part.offset)
-        return {number: self._asked_before[number][1] for number in numbers}
+        if unknown and now >= self._ask_again_at:
+            told: list[TopicPartition] = []
+            with suppress(KafkaException):
+                parts = [TopicPartition(self._topics.audio, number) for number in unknown]
+                told = [part for part in self._consumer.committed(parts, timeout=_ASK_S) if part.error is None]
+            self._asked_before |= {part.partition: (now, max(0, part.offset)) for part in told}
+            if len(told) < len(unknown):
+                self._ask_again_at = self._clock() + _ASK_S
+        return {number: self._asked_before[number][1] for number in numbers & self._asked_before.keys()}
 
     def _begin_leg(self, reader: _Reader) -> None:
         """Goes to the place whose turn it is; of what is kept a place may be read to its end at once."""
