@@ -35,6 +35,18 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(file: str) ->
     assert store.authenticate(key) is None
 
 
+def test_a_tenant_is_made_an_operator_and_stays_one_with_its_next_key(file: str) -> None:
+    keys = [run("new", *words, "--file", file).strip() for words in (("ops", "--operator"), ("ops",), ("acme",))]
+    store = FileTenantStore(Path(file), default_max_sessions=1)
+    operators = [tenant.operator for key in keys if (tenant := store.authenticate(key)) is not None]
+    assert operators == [True, True, False]
+
+
+def test_who_makes_a_key_is_told_how_the_server_comes_to_know_it(file: str) -> None:
+    result = CliRunner().invoke(app, ["new", "acme", "--file", file])
+    assert f"--tenants {file}" in result.stderr.replace("\n", "")
+
+
 def test_machines_get_json(file: str) -> None:
     made = json.loads(run("new", "acme", "--file", file, "--json"))
     assert made["tenant"] == "acme"

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 
 import httpx
-import yaml
 from starlette.routing import BaseRoute
 
 from streamscribe.control.keys import new_key
@@ -27,10 +26,7 @@ class Stop:
 def operators(folder: Path) -> tuple[FileTenantStore, str, str]:
     """A store, the key of an operator and that of a customer."""
     file = folder / "tenants.yaml"
-    ops, acme = new_key(file, "ops"), new_key(file, "acme")
-    content = yaml.safe_load(file.read_text())
-    content["tenants"]["ops"]["operator"] = True
-    file.write_text(yaml.safe_dump(content))
+    ops, acme = new_key(file, "ops", operator=True), new_key(file, "acme")
     return FileTenantStore(file, default_max_sessions=3), ops, acme
 
 
@@ -42,12 +38,14 @@ async def asked(port: int, key: str | None = None, **headers: str) -> httpx.Resp
 
 async def test_an_operator_asks_for_a_drain_which_begins_at_once_and_once(tmp_path: Path) -> None:
     store, ops, acme = operators(tmp_path)
-    settings, stop, routes = GatewaySettings(drain_timeout_s=7, drain_grace_s=1), Stop(), list[BaseRoute]()
+    stop, routes = Stop(), list[BaseRoute]()
+    settings = GatewaySettings(drain_timeout_s=7, drain_grace_s=1, tenants_file=tmp_path / "tenants.yaml")
     async with running(store=store, gateway=settings, routes=routes) as gateway:
         gateway.app.router.routes[:0] = admin_routes(gateway.hub, settings, stop)
         assert (await asked(gateway.port)).status_code == 401
         refused = await asked(gateway.port, acme)
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+        assert "the tenants file" in refused.json()["error"]["message"]
         assert (stop.asked, gateway.hub.draining) == (0, False)
         async with gateway.connect(additional_headers={"Authorization": f"Bearer {acme}"}) as socket:
             await told(socket, "connected")
@@ -66,7 +64,9 @@ async def test_without_keys_only_this_machine_may_ask_and_no_proxy_on_it() -> No
     settings, stop = GatewaySettings(), Stop()
     async with running(gateway=settings) as gateway:
         gateway.app.router.routes[:0] = admin_routes(gateway.hub, settings, stop)
-        assert (await asked(gateway.port, **{"X-Forwarded-For": "192.0.2.1"})).status_code == 403
+        refused = await asked(gateway.port, **{"X-Forwarded-For": "192.0.2.1"})
+        assert refused.status_code == 403
+        assert "on the machine itself" in refused.json()["error"]["message"]
         assert (await asked(gateway.port, Origin="http://evil.example")).status_code == 403
         assert stop.asked == 0
         assert (await asked(gateway.port)).status_code == 202

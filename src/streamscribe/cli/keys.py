@@ -27,6 +27,9 @@ def new(
     max_sessions: Annotated[
         int | None, typer.Option("--max-sessions", min=1, max=100_000, help="Sessions that the tenant may have.")
     ] = None,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="The tenant may drain gateways, by POST /admin/drain.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key for TENANT and show it, once.
@@ -36,20 +39,25 @@ def new(
     ```
     streamscribe keys new acme
     streamscribe keys new acme --file tenants.yaml --max-sessions 50
+    streamscribe keys new ops --operator
     ```
     """
     from streamscribe.control.keys import new_key
     from streamscribe.store.keys import KeyFileError
 
     try:
-        key = new_key(file, tenant, max_sessions=max_sessions)
+        key = new_key(file, tenant, max_sessions=max_sessions, operator=operator)
     except (KeyFileError, ValueError, OSError) as error:
         fail(str(error))
     if as_json:
         print_json({"tenant": tenant, "key": key, "file": str(file)})
         return
     out.print(key, markup=False)
-    err.print(f"Keep it: it is not stored and is never shown again. The server uses {file}.", markup=False)
+    err.print(
+        f"Keep it: it is not stored and is never shown again. Start the server with --tenants {file}; one that runs "
+        "with it knows the key within seconds.",
+        markup=False,
+    )
 
 
 @app.command("list")

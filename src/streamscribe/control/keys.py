@@ -28,11 +28,11 @@ class KeyFacts:
     max_sessions: int | None
 
 
-def new_key(path: Path, tenant: str, *, max_sessions: int | None = None) -> str:
+def new_key(path: Path, tenant: str, *, max_sessions: int | None = None, operator: bool = False) -> str:
     """Makes a key for a tenant, new or known, and stores its MAC. The key is nowhere else: show it.
 
-    `max_sessions` sets the tenant's quota; None leaves it. Raises KeyFileError for a file that cannot be used and
-    ValueError for a tenant id that is none.
+    `max_sessions` sets the tenant's quota, `operator` makes it one; None and False leave what is there. Raises
+    KeyFileError for a file that cannot be used and ValueError for a tenant id that is none.
     """
     tenant_id = TenantId(tenant)
     key, key_id, secret = make_key()
@@ -41,7 +41,8 @@ def new_key(path: Path, tenant: str, *, max_sessions: int | None = None) -> str:
         entry = tenants.get(tenant_id, TenantEntry())
         made = KeyEntry(id=key_id, mac=mac, created=datetime.now(UTC).date().isoformat())
         quota = entry.max_sessions if max_sessions is None else max_sessions
-        tenants[tenant_id] = entry.model_copy(update={"max_sessions": quota, "keys": (*entry.keys, made)})
+        update = {"max_sessions": quota, "operator": entry.operator or operator, "keys": (*entry.keys, made)}
+        tenants[tenant_id] = entry.model_copy(update=update)
     return key
 
 

@@ -16,6 +16,9 @@ from streamscribe.wire import rest
 from streamscribe.wire.rest_admin import Drained
 
 DRAIN_PATH = "/admin/drain"
+OF_THE_FILE = "give the key of a tenant that has `operator: true` in the tenants file"
+ON_THIS_MACHINE = "ask on the machine itself and through no proxy, or start the server with a tenants file"
+"""Who is one, with a tenants file and without."""
 
 
 def admin_routes(hub: Hub, gateway: GatewaySettings, stop: Callable[[], None]) -> list[BaseRoute]:
@@ -26,6 +29,7 @@ def admin_routes(hub: Hub, gateway: GatewaySettings, stop: Callable[[], None]) -
 class _Drain:
     def __init__(self, hub: Hub, gateway: GatewaySettings, stop: Callable[[], None]) -> None:
         self._hub = hub
+        self._who = OF_THE_FILE if gateway.tenants_file is not None else ON_THIS_MACHINE
         self._deadline_ms = round((gateway.drain_grace_s + gateway.drain_timeout_s) * 1000)
         self._stop = stop
 
@@ -36,9 +40,7 @@ class _Drain:
         """
         tenant: Tenant = request.state.tenant
         if not tenant.operator:
-            raise Forbidden(
-                "only operators may do that: `operator: true` in the tenants file, or without one from here"
-            )
+            raise Forbidden(f"only operators may do that: {self._who}")
         sessions = self._hub.sessions()
         self._hub.draining = True
         self._stop()
