@@ -44,7 +44,9 @@ class Door:
 
     def __init__(self, **loads: WorkerLoad) -> None:
         self.reasons: list[str] = []
-        self.door = WorkersDoor(LimitSettings(), 0, lambda one: int(one[0], 16) % 4, self.reasons.append, lambda: 50.0)
+        self.now = 50.0
+        partition_of, shed = lambda one: int(one[0], 16) % 4, self.reasons.append
+        self.door = WorkersDoor(LimitSettings(), 0, partition_of, shed, lambda: self.now)
         self.door.heard(loads)
 
     def admit(self, name: str, options: SessionOptions = LIVE, *, resumes: bool = False) -> object:
@@ -127,6 +129,42 @@ def test_a_gateway_that_knows_of_no_worker_that_serves_lacks_them() -> None:
     blind = Door()
     blind.door.heard(None)
     assert not blind.door.nobody_serves
+
+
+def test_a_partition_that_nobody_has_for_long_takes_no_newcomer_and_who_resumes_waits_there() -> None:
+    at = Door(a=load(0, 1), b=load(2))
+    assert at.admit("3x") is None
+    at.now += 10
+    for options in (LIVE, FILE):
+        refused = at.admit("3y", options)
+        assert isinstance(refused, ModelUnavailable)
+        assert refused.retry_after_s
+    assert at.admit("3r", resumes=True) is None
+    assert at.admit("2x") is None
+    assert at.reasons == ["outage", "outage"]
+    assert not at.door.nobody_serves
+    at.door.heard({"a": load(0, 1, 3), "b": load(2)})
+    assert at.admit("3y") is None
+
+
+def test_a_new_session_gets_an_id_of_the_one_partition_that_has_an_owner() -> None:
+    at = Door(a=load(0))
+    assert sum(int(at.door.new_id()[0], 16) % 4 == 0 for _ in range(200)) == 200  # of 64 draws none in 10**8
+
+
+def test_a_gateway_lacks_workers_where_none_of_them_has_had_a_partition_for_long() -> None:
+    at = Door(a=load(), b=load())
+    at.now += 9.9
+    assert not at.door.nobody_serves
+    at.now += 0.2
+    assert at.door.nobody_serves
+    at.door.heard(None)
+    assert not at.door.nobody_serves
+    at.door.heard({"a": load(), "b": load()})
+    assert not at.door.nobody_serves
+    at.now += 11
+    at.door.heard({"a": load(0), "b": load()})
+    assert not at.door.nobody_serves
 
 
 class Outage:

@@ -20,7 +20,7 @@ def told(partitions: set[int], *models: ModelLoad, **voices: tuple[int, int]) ->
 
 def books(**loads: WorkerLoad) -> ClusterLoad:
     made = ClusterLoad(HERE)
-    made.heard(loads)
+    made.heard(loads, NOW)
     return made
 
 
@@ -45,12 +45,32 @@ def test_own_voices_are_counted_by_the_own_books_and_the_others_as_told() -> Non
 def test_voices_move_with_their_partition_and_who_tells_nothing_any_more_is_forgotten() -> None:
     made = books(a=told({0}), b=told({1}))
     made.seat(SessionId("x"), 0, 1, NOW)
-    made.heard({"b": told({0, 1})})
+    made.heard({"b": told({0, 1})}, NOW)
     assert (made.owner(0), made.voices("b"), made.voices("a")) == ("b", 1, 0)
     assert made.load("a") is None
-    made.heard({})
+    made.heard({}, NOW)
     assert made.owner(0) is None
     assert not list(made.workers)
+
+
+def test_a_partition_is_without_an_owner_for_too_long_only_while_workers_tell_and_each_by_its_own_time() -> None:
+    made = books(a=told({0}))
+    made.heard({"a": told({0, 1})}, NOW + 5)
+    made.heard({"b": told({0})}, NOW + 10)
+    assert [made.unowned_too_long(one, NOW + 14.9) for one in (0, 1, 2)] == [False, False, True]
+    assert [made.unowned_too_long(one, NOW + 15) for one in (0, 1, 2)] == [False, True, True]
+    assert not made.all_unowned_too_long(NOW + 99)
+    made.heard({}, NOW + 16)
+    made.heard({"c": told(set())}, NOW + 60)
+    assert not made.unowned_too_long(1, NOW + 69.9)
+    assert not made.all_unowned_too_long(NOW + 69.9)
+    assert made.unowned_too_long(0, NOW + 70)
+    assert made.all_unowned_too_long(NOW + 70)
+    made.heard({"c": told({3})}, NOW + 71)
+    assert not made.all_unowned_too_long(NOW + 71)
+    made.heard({"c": told(set())}, NOW + 72)
+    assert not made.all_unowned_too_long(NOW + 80.9)
+    assert made.all_unowned_too_long(NOW + 81)
 
 
 def test_a_worker_that_would_be_too_busy_or_is_late_lets_nobody_in() -> None:

@@ -5,6 +5,7 @@ spoken yet are not the worker's. So a worker's voices are the gateway's own in i
 and the other gateways', as told.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.load import SETTLED_S, ModelLoad
 from streamscribe.core.records import SessionOpened
+
+UNOWNED_TOO_LONG_S = 10.0
+"""A group that gives partitions away is done within 4 s by default; one that takes so long may never be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class ClusterLoad:
         self._gateway = gateway
         self._loads: Mapping[str, WorkerLoad] = {}
         self._owners: dict[int, str] = {}
+        self._owned_at: dict[int, float] = {}
+        self._told_since = math.inf
         self._lanes: dict[int, _Lane] = {}
         self._seats: dict[SessionId, tuple[int, int]] = {}
 
@@ -94,14 +100,26 @@ class ClusterLoad:
         """Those that tell."""
         return self._loads.keys()
 
-    def heard(self, loads: Mapping[str, WorkerLoad]) -> None:
+    def heard(self, loads: Mapping[str, WorkerLoad], now: float) -> None:
         """All that workers tell now, in place of what they told: who tells nothing any more is forgotten."""
+        self._told_since = min(self._told_since, now) if loads else math.inf
         self._loads = loads
         self._owners = {number: name for name, load in loads.items() for number in load.partitions}
+        self._owned_at.update(dict.fromkeys(self._owners, now))
 
     def owner(self, partition: int) -> str | None:
         """Whose sessions those of a partition are; None while nobody says so, as when it moves."""
         return self._owners.get(partition)
+
+    def unowned_too_long(self, partition: int, now: float) -> bool:
+        """Whether nobody has had it for `UNOWNED_TOO_LONG_S`, although workers told of themselves all that time."""
+        since = max(self._told_since, self._owned_at.get(partition, -math.inf))
+        return partition not in self._owners and now - since >= UNOWNED_TOO_LONG_S
+
+    def all_unowned_too_long(self, now: float) -> bool:
+        """Whether that holds for each partition that there is."""
+        since = max([self._told_since, *self._owned_at.values()])
+        return not self._owners and now - since >= UNOWNED_TOO_LONG_S
 
     def load(self, worker: str) -> WorkerLoad | None:
         """What one told."""

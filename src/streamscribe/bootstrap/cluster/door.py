@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import islice
 from secrets import token_hex
 from time import monotonic
 
@@ -24,6 +25,8 @@ FINALS = "finals"
 """Why a session is refused whose worker's finalizers are behind."""
 CHOICES = 8
 """Ids among which a new session's is chosen: of many gateways with the same view not all choose the same worker."""
+DRAWS = 64
+"""So many ids are drawn, at most, for `CHOICES` of partitions that have an owner."""
 
 
 class WorkersDoor:
@@ -57,13 +60,14 @@ class WorkersDoor:
 
     @property
     def nobody_serves(self) -> bool:
-        """Whether it is known that no worker takes sessions."""
-        return self.known and all((load := self._books.load(one)) is None or load.outage for one in self._doors)
+        """Whether it is known that no worker takes sessions, or that none has had a partition for long."""
+        ill = all((load := self._books.load(one)) is None or load.outage for one in self._doors)
+        return self.known and (ill or self._books.all_unowned_too_long(self._clock()))
 
     def heard(self, loads: Mapping[str, WorkerLoad] | None) -> None:
         """All that workers tell now; None where that cannot be known."""
         self.known = loads is not None
-        self._books.heard(loads or {})
+        self._books.heard(loads or {}, self._clock())
         limits = self._limits
         self._doors = {
             worker: self._doors.get(worker)
@@ -79,9 +83,9 @@ class WorkersDoor:
 
     def new_id(self) -> SessionId:
         """An id of the bus for a session that is to begin: of a worker that has less to do than others."""
-        ids = [SessionId(token_hex(16)) for _ in range(CHOICES)]
-        owned = [one for one in ids if self._books.owner(self._partition_of(one)) is not None]
-        return min(owned, key=lambda one: self._rank(self._books.owner(self._partition_of(one)), 1), default=ids[0])
+        ids = (SessionId(token_hex(16)) for _ in range(DRAWS))
+        owned = islice((one for one in ids if self._owner(one) is not None), CHOICES)
+        return min(owned, key=lambda one: self._rank(self._owner(one), 1), default=SessionId(token_hex(16)))
 
     def admit(
         self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
@@ -106,7 +110,8 @@ class WorkersDoor:
     ) -> StreamScribeError | None:
         voices = options.audio.channels
         worker = self._books.owner(partition)
-        if worker is None:  # its partition moves; who will have it is not known
+        if worker is None and not self._books.unowned_too_long(partition, now):
+            # its partition moves; who will have it is not known
             worker = min(self._books.workers, key=partial(self._rank, voices=voices), default=None)
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None or load.outage:
@@ -119,6 +124,9 @@ class WorkersDoor:
             return None
         self._shed(shed)
         return Overloaded(retry_after_s=OVERLOAD_RETRY_S)
+
+    def _owner(self, session: SessionId) -> str | None:
+        return self._books.owner(self._partition_of(session))
 
     def _rank(self, worker: str | None, voices: int) -> tuple[bool, bool, float, int]:
         """Who ranks lowest gets whoever comes: one that serves and is in time before one that has less to do."""
