@@ -83,7 +83,7 @@ async def test_that_a_session_goes_on_elsewhere_is_one_line_on_standard_error(re
         start = StartMessage(mode=Mode.TWO_PASS)
         await play(recording("a.wav"), server.url, start=start, key=None, speed=0, screen=JsonScreen())
     assert capsys.readouterr().err.splitlines() == [
-        "the connection was lost; trying for 30 s to go on with the session",
+        "the connection has ended; trying for 30 s to go on with the session",
         f"the session goes on at {server.url}",
     ]
 

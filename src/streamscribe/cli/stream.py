@@ -116,7 +116,7 @@ def _tell(line: str) -> None:
 
 
 def _tell_lost(patience_s: float) -> None:
-    _tell(f"the connection was lost; trying for {patience_s:.0f} s to go on with the session")
+    _tell(f"the connection has ended; trying for {patience_s:.0f} s to go on with the session")
 
 
 async def _heard(client: "NativeClient") -> AsyncIterator["ServerWire"]:

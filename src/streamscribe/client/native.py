@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from streamscribe.client.address import with_parameter
 from streamscribe.client.addresses import OPEN_TIMEOUT_S, Addresses
 from streamscribe.client.errors import ConnectionLost, NotResumed, ServerError, SessionEnded, refusal
+from streamscribe.client.greeting import GREETING_TIMEOUT_S, greeting
 from streamscribe.client.inbox import Inbox
 from streamscribe.client.send_log import SendLog, Sent
 from streamscribe.client.watched import WatchedConnection
@@ -45,8 +46,6 @@ PONG_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 45.0
 """A server that cannot read pings every 40 s, else every 20 s, and keeps the session of a client that answers nothing
 for 50 s at least: between the two a connection that only seems open is given up."""
-GREETING_TIMEOUT_S = 3.0
-"""A server of ours greets as soon as it has taken the connection; others wait for us to speak first."""
 CLOSE_TIMEOUT_S = 2.0
 MAX_MESSAGE_BYTES = 4 * 2**20
 FIRST_BACKOFF_S = 0.1
@@ -359,7 +358,7 @@ class NativeClient:
         except (OSError, TimeoutError, InvalidHandshake) as error:
             raise ConnectionLost("the server cannot be reached") from error
         try:
-            self.connected = await _greeting(socket, min(patience_s, GREETING_TIMEOUT_S))
+            self.connected = await greeting(socket, min(patience_s, GREETING_TIMEOUT_S))
         except TimeoutError:  # who does not greet might not say goodbye either
             socket.transport.abort()
             # Without its cause: to callers an OSError beneath means that nothing listens there.
@@ -384,17 +383,3 @@ class NativeClient:
             return cast(WatchedConnection, socket)
         except InvalidStatus as refused:
             raise refusal(refused) from None
-
-
-async def _greeting(socket: WatchedConnection, patience_s: float) -> ConnectedMessage:
-    """The server's first message. Raises TimeoutError where none comes."""
-    try:
-        async with asyncio.timeout(patience_s):
-            first = decode_server_message(await socket.recv())
-    except (ConnectionClosed, ValueError) as error:
-        raise ConnectionLost("no greeting from the server") from error
-    if isinstance(first, ErrorMessage):
-        raise ServerError(first)
-    if not isinstance(first, ConnectedMessage):
-        raise ConnectionLost("the server does not speak this protocol")
-    return first
