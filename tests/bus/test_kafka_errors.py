@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from streamscribe.bus.kafka import config, recall, sender
+from streamscribe.bus.kafka import config, recall, sender, topics
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.recall import Recall
@@ -94,6 +97,25 @@ async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: p
     may_close.set()
     with pytest.raises(BusUnavailable):
         await waiting
+
+
+@pytest.mark.parametrize("late", [TimeoutError(), KafkaException(KafkaError(KafkaError._TIMED_OUT))])
+@pytest.mark.parametrize("ask", [lambda: topics.ensure(KAFKA, 2**20), lambda: topics.min_session_timeout_ms(KAFKA)])
+def test_brokers_that_were_reached_and_answer_nothing_more_are_told_with_the_likely_reason_whoever_gives_up_first(
+    ask: Callable[[], object], late: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer: Future[None] = Future()
+    answer.set_exception(late)
+    brokers = SimpleNamespace(topics={}, brokers=dict.fromkeys(range(KAFKA.replication)))
+    admin = SimpleNamespace(
+        list_topics=lambda **_: brokers,
+        create_topics=lambda new, **_: {one.topic: answer for one in new},
+        describe_configs=lambda of, **_: dict.fromkeys(of, answer),
+    )
+    monkeypatch.setattr(config, "made", lambda *_: admin)
+    with pytest.raises(BusUnavailable) as told:
+        ask()
+    assert told.value.message.endswith(topics.ADVERTISED)
 
 
 class Producers:

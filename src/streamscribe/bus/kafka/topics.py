@@ -178,10 +178,10 @@ def _properties(admin: AdminClient, of: list[ConfigResource]) -> list[dict[str, 
     asked = admin.describe_configs(of, request_timeout=PATIENCE_S)
     try:
         found = [asked[one].result(PATIENCE_S) for one in of]
-    except KafkaException as error:
+    except (KafkaException, TimeoutError) as error:
+        if _is_late(error):
+            raise BusUnavailable(f"a broker did not tell its settings in time; {ADVERTISED}") from None
         raise BusUnavailable(f"the brokers' settings cannot be read: {config.explain(error)}") from None
-    except TimeoutError:
-        raise BusUnavailable(f"a broker did not tell its settings in time; {ADVERTISED}") from None
     return [{name: entry.value for name, entry in one.items() if entry.value is not None} for one in found]
 
 
@@ -209,10 +209,15 @@ def _described(admin: AdminClient, kafka: KafkaSettings) -> Any:
 def _was_created(topic: str, future: Any) -> bool:
     try:
         future.result(PATIENCE_S)
-    except KafkaException as error:
+    except (KafkaException, TimeoutError) as error:
+        if _is_late(error):
+            raise BusUnavailable(f"topic {topic}: it was not said in time that it is made; {ADVERTISED}") from None
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:  # another was quicker
             return False
         raise SettingsError(f"topic {topic}: the cluster did not make it: {config.explain(error)}") from None
-    except TimeoutError:
-        raise BusUnavailable(f"topic {topic}: it was not said in time that it is made; {ADVERTISED}") from None
     return True
+
+
+def _is_late(error: Exception) -> bool:
+    """Whether it is that no answer came: librdkafka gives up after as long as we do, so either may say so."""
+    return not isinstance(error, KafkaException) or error.args[0].code() == KafkaError._TIMED_OUT
