@@ -59,6 +59,33 @@ def test_what_a_former_gateway_says_late_costs_the_session_nothing_at_the_next_w
     virtually(play)
 
 
+@pytest.mark.parametrize(
+    "late",
+    [
+        [chunk("a", 12, b"\1" * len(CHUNK))],
+        LATE["audio that the other gateway has not sent yet"],
+        LATE["an end"],
+    ],
+    ids=["other audio where the next is due", "audio from further on", "an end"],
+)
+def test_what_a_former_gateway_says_late_costs_the_session_nothing_at_the_worker_that_has_it(
+    late: list[Record],
+) -> None:
+    async def play(site: Site) -> None:
+        listener = Listener(site.worker())
+        site.publish(*RECORDS[:5])
+        site.publish(opened("a"), reply_to=1, generation=1, left=(0,))
+        site.publish(*RECORDS[5:12], reply_to=1, generation=1)
+        await asyncio.sleep(3)
+        site.publish(*late)
+        site.publish(*RECORDS[12:], reply_to=1, generation=1)
+        await asyncio.sleep(5)
+        assert listener.heard[A] == RECORDS
+        assert site.finished(1) == {A}
+
+    virtually(play)
+
+
 @pytest.mark.parametrize("generation", [0, 1])
 def test_the_end_of_a_session_of_which_nothing_else_is_left_to_read_is_its_end(generation: int) -> None:
     async def play(site: Site) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from streamscribe.bus.kafka.envelope import RecordHeaders
 from streamscribe.bus.kafka.finals.asking import Finalizers
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.gaps import Gaps
@@ -157,19 +156,6 @@ def test_it_finds_a_checkpoint_saved_before_what_was_told_is_in_the_log(monkeypa
 
     monkeypatch.setattr(Owned, "durable_checkpoint", hasty)
     finds(range(661, 1400, 2))
-
-
-@pytest.mark.timeout(240)
-def test_it_finds_a_worker_that_hears_a_gateway_whose_session_has_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    receive = Sessions._receive
-
-    def hears_all(self: Sessions, partition: Any, record: Any, headers: RecordHeaders, offset: int) -> None:
-        session = partition.sessions.get(record.session_id)
-        newest = headers.generation if session is None else max(headers.generation, session.generation)
-        receive(self, partition, record, replace(headers, generation=newest), offset)
-
-    monkeypatch.setattr(Sessions, "_receive", hears_all)
-    finds(range(1201, 1400, 2))
 
 
 @pytest.mark.timeout(240)
