@@ -110,6 +110,9 @@ class TestShow:
         assert "│ at 2.0 s, " in done.out
         assert all(f"│ {model} " in done.out for model in MODELS)
 
+    def test_one_that_no_worker_has_saved_says_that_its_models_are_not_known_yet(self, run, redis_url):
+        assert re.search(r"models  .*none yet: ", run("sessions", "show", "waits", REDIS_URL=redis_url).out)
+
     def test_as_json(self, run, redis_url):
         told = json.loads(run("sessions", "show", "waits", "--json", REDIS_URL=redis_url).out)
         assert (told["session_id"], told["tenant_id"], told["owner"], told["epoch"]) == ("waits", "acme", None, None)

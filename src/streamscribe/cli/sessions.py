@@ -186,7 +186,7 @@ def _lines(view: "SessionView") -> list[tuple[str, str]]:
         ("processed", _told(view, _ms(view.processed_ms))),
         ("lag", _told(view, _ms(view.lag_ms))),
         ("checkpoint", "none" if view.checkpoint_ms is None else f"at {_ms(view.checkpoint_ms)}, {_ago(view.saved_s)}"),
-        ("models", "\n".join(view.models)),
+        ("models", "\n".join(view.models) or "none yet: the first checkpoint names them"),
     ]
 
 
