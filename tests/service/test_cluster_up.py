@@ -160,6 +160,7 @@ async def test_a_cluster_of_one_command_loses_nothing_with_a_worker_starts_it_ag
         assert not [role for role in up.ready["roles"] if alive(role["pid"])]
 
 
+@pytest.mark.timeout(300)
 async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are_fit(tmp_path: Path) -> None:
     with cluster_up(tmp_path, "--workers=1", "--finalizers=1") as up:
         url, gateways = up.ready["url"], [role["url"] for role in up.roles("gateway")]
