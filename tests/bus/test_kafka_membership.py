@@ -109,3 +109,23 @@ async def test_what_is_let_go_in_time_is_committed_before_another_has_it() -> No
     await has_ended(owner.away_and_back())
     assert owner.has == {3: 2}
     assert [(part.partition, part.offset) for part in owner.broker.commits] == [(3, 7)]
+
+
+async def test_who_is_given_nothing_has_joined_and_who_was_thrown_out_has_not_until_it_is_back() -> None:
+    owner, seen = Owner(), []
+
+    async def see() -> None:
+        await asyncio.sleep(0)
+        seen.append(owner.member.joined.is_set())
+
+    await see()
+    owner.member._on_assign(owner.broker, [])  # one too many: others have all partitions
+    await see()
+    owner.member._on_assign(owner.broker, [TopicPartition("topic", 3)])
+    await asyncio.to_thread(owner.member._on_revoke, owner.broker, [TopicPartition("topic", 3)])
+    await see()
+    owner.member._on_lost(owner.broker, [])
+    await see()
+    owner.member._on_assign(owner.broker, [])
+    await see()
+    assert seen == [False, True, True, False, True]

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streamscribe.bootstrap.kafka import ensure_topics, kafka_findings
 from streamscribe.bus.kafka import config, topics
+from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.settings import KafkaSettings, LimitSettings, Settings, SettingsError
 from tests.contracts.kafka_broker import MAX_MESSAGE_BYTES, Broker, kafka_broker
@@ -96,3 +97,23 @@ def test_a_session_timeout_that_the_brokers_refuse_is_found_with_what_to_set_on_
     assert not found.ok
     assert "set group.min.session.timeout.ms=2000 on them (now 6000)" in found.detail
     assert found.type_this == "streamscribe doctor --set kafka.session_timeout_ms=6000"
+
+
+@pytest.mark.parametrize("gone", ["audio", "results", "dead_letter"])
+async def test_who_looks_after_the_brokers_says_which_topic_is_missing_until_it_is_there_again(
+    broker: Broker, gone: str
+) -> None:
+    kafka = broker.with_topics()
+    names = topics.Topics.of(kafka)
+    looking = Sender(config.producer(kafka, MAX_MESSAGE_BYTES, patient=True))
+    await looking.check(names.names)
+    missing = getattr(names, gone)
+    admin = AdminClient(config.client(kafka))
+    for deleted in admin.delete_topics([missing]).values():
+        deleted.result(5)
+    with pytest.raises(BusUnavailable, match=missing) as told:
+        await looking.check(names.names)
+    assert told.value.field == f"topic {missing}"
+    topics.ensure(kafka, MAX_MESSAGE_BYTES)
+    await looking.check(names.names)
+    await looking.close()

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from streamscribe.bootstrap.caches import open_caches
 from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
-from streamscribe.bootstrap.cluster.working import Working
+from streamscribe.bootstrap.cluster.working import Working, announce_in_group
 from streamscribe.bootstrap.desk import sweep
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.models import ModelLoader
@@ -79,9 +78,9 @@ async def serve_finalizer(
 ) -> None:
     """Works until SIGTERM or SIGINT: then it answers what it has read and leaves the group.
 
-    Joins the group when its model is warm. Each SIGHUP brings that to the settings as `reread` then. Raises
-    SettingsError for what is not set, BusUnavailable at the start and when requests cannot be answered any more,
-    ModelUnavailable for the model.
+    Joins the group when its model is warm, and is announced when that has given it its share. Each SIGHUP brings the
+    model to the settings as `reread` then. Raises SettingsError for what is not set, BusUnavailable at the start and
+    when requests cannot be answered any more, ModelUnavailable for the model.
     """
     need_cluster(settings)
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
@@ -111,7 +110,7 @@ async def serve_finalizer(
             hearing = Hearing(recognition)
             stack.push_async_callback(asyncio.to_thread, hearing.close)
             reloading = Reloading([role_of_finalizer(hearing.slot, loader)], settings.model, metrics)
-            readiness = Readiness(hearing.not_ready, health)
+            readiness = Readiness(hearing.not_ready, health, finalizer.joined)
             app = create_health_app(metrics, readiness, door)
             listener = await stack.enter_async_context(
                 Listener([Binding(app, sockets[0])], settings.gateway, settings.limits)
@@ -126,7 +125,10 @@ async def serve_finalizer(
                     warmup_s = {part.name: part.warmup_s for part in recognition.parts}
                     name = f"finalizer-{finalizer.name}"
                     async with on_board(settings.store, name, lambda: None, caches.levels):
-                        announce(Working(url, monotonic() - started_at, warmup_s))
+                        telling = announce_in_group(
+                            finalizer.joined, announce, url=url, started_at=started_at, warmup_s=warmup_s
+                        )
+                        running.append(tasks.create_task(telling))
                         await stop.wait()
                 readiness.leaving = True
                 await finalizer.close(ours.drain_timeout_s)

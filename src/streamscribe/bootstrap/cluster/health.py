@@ -30,8 +30,8 @@ class Health:
         self._since: dict[str, float] = {}
 
     def lacking(self) -> list[str]:
-        """The names of what does not answer."""
-        return list(self._errors)
+        """The names of what does not answer, or of the part of it that its error names."""
+        return [error.field or name for name, error in self._errors.items()]
 
     def error(self, name: str) -> StreamScribeError | None:
         """Why it does not answer; None where it does."""
@@ -65,18 +65,21 @@ class Health:
 
 
 class Readiness:
-    """The answer of `/readyz` of a process that has models: they, what `health` asks, and whether it is `leaving`."""
+    """The answer of `/readyz` of a process that has models: they, what `health` asks, whether its group has given it
+    its share of the work, and whether it is `leaving`."""
 
-    def __init__(self, not_ready: Callable[[], Sequence[str]], health: Health) -> None:
-        """`not_ready` names models."""
+    def __init__(self, not_ready: Callable[[], Sequence[str]], health: Health, joined: asyncio.Event) -> None:
+        """`not_ready` names models; `joined` is set also for one that is to have nothing: it stands by."""
         self._not_ready = not_ready
         self._health = health
+        self._joined = joined
         self.leaving = False
 
     def waiting_for(self) -> list[str]:
         """What is not ready."""
         models = [f"model {name}" for name in self._not_ready()]
-        return [*models, *self._health.lacking(), *(["drain"] if self.leaving else [])]
+        group = [] if self._joined.is_set() else ["group"]
+        return [*models, *self._health.lacking(), *group, *(["drain"] if self.leaving else [])]
 
 
 async def fail_with(failed: Callable[[], Awaitable[StreamScribeError]]) -> NoReturn:

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import Elsewhere, recognition_elsewhere
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
-from streamscribe.bootstrap.cluster.working import Working
+from streamscribe.bootstrap.cluster.working import Working, announce_in_group
 from streamscribe.bootstrap.hangups import hangups
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
@@ -38,9 +37,10 @@ async def serve_worker(
 ) -> None:
     """Works until SIGTERM or SIGINT: then it gives its sessions to the others and leaves the group.
 
-    Joins the group when its models are warm. Raises SettingsError for what is not set, BusUnavailable and
-    StoreUnavailable at the start and when records cannot be read any more, ModelUnavailable for models: also when it
-    has left the group because they hang, or because it had outgrown `worker.max_memory_bytes`.
+    Joins the group when its models are warm, and is announced when that has given it its share. Raises SettingsError
+    for what is not set, BusUnavailable and StoreUnavailable at the start and when records cannot be read any more,
+    ModelUnavailable for models: also when it has left the group because they hang, or because it had outgrown
+    `worker.max_memory_bytes`.
     """
     need_cluster(settings)
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
@@ -77,20 +77,28 @@ async def serve_worker(
                     ) as side,
                 ):
                     watchdog.watch(side.models)
-                    readiness = Readiness(side.models.not_ready, health)
+                    readiness = Readiness(side.models.not_ready, health, bus.joined)
                     app = create_health_app(metrics, readiness, door)
                     async with (
                         Listener([Binding(app, sockets[0])], gateway, settings.limits) as listener,
                         asyncio.TaskGroup() as tasks,
                     ):
                         reloads = reload_at_hangup(hung_up, side.reloading, reread)
-                        running = [tasks.create_task(work) for work in (health.watch(), fail_with(bus.failed), reloads)]
+                        works = (health.watch(), fail_with(bus.failed), reloads)
+                        running: list[asyncio.Task[object]] = [tasks.create_task(work) for work in works]
                         try:
                             if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                                 url = f"http://{worker.health_host}:{listener.ports[0]}"
                                 look = partial(_look, load, bus, side, elsewhere)
                                 async with on_board(settings.store, bus.owner, look, side.caches.levels):
-                                    announce(Working(url, monotonic() - started_at, side.models.warmup_s))
+                                    telling = announce_in_group(
+                                        bus.joined,
+                                        announce,
+                                        url=url,
+                                        started_at=started_at,
+                                        warmup_s=side.models.warmup_s,
+                                    )
+                                    running.append(tasks.create_task(telling))
                                     await done_before(stop, watchdog.run())
                         finally:  # before the models close, which may take long: the group shall not wait for them
                             readiness.leaving = True

@@ -119,8 +119,8 @@ class KafkaGatewayBus:
         return await asyncio.shield(self._started(self._reader).failed)
 
     async def check(self) -> None:
-        """Returns when the brokers answer; raises BusUnavailable."""
-        await self._started(self._sender).check(self._topics.audio)
+        """Returns when the brokers answer and have our topics; raises BusUnavailable."""
+        await self._started(self._sender).check(self._topics.names)
 
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
         """Whether `publish` of so much audio would wait for nothing but the brokers' answer."""

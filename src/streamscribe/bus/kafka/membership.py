@@ -44,6 +44,8 @@ class Membership:
         self._consumer: Consumer = config.made(Consumer, properties | {"on_commit": self._committed_or_not})
         self._reader = Reader(self._consumer, take, self._turn)
         self.failed = self._reader.failed
+        self.joined = asyncio.Event()
+        """Set while it has its share of the partitions, which is none where there are fewer of them than members."""
         self._lock = threading.Lock()
         self._wanted_paused: set[int] = set()
         self._wanted_offsets: dict[int, int] = {}
@@ -104,6 +106,7 @@ class Membership:
         begin = self._begin(consumer, parts)
         self._owned.update(numbers)
         self._reader.on_loop(self._assigned, numbers)
+        self._reader.on_loop(self.joined.set)
         consumer.incremental_assign(begin)
 
     def _begin(self, consumer: Consumer, parts: list[TopicPartition]) -> list[TopicPartition]:
@@ -132,6 +135,7 @@ class Membership:
     def _on_lost(self, consumer: Consumer, parts: list[TopicPartition]) -> None:
         numbers = [part.partition for part in parts]
         self._reader.on_loop(self._lost, numbers)
+        self._reader.on_loop(self.joined.clear)
         self._disown(numbers)
         consumer.incremental_unassign(parts)
 

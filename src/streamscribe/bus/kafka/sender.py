@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -109,12 +109,21 @@ class Sender:
         self.send(topic, value, headers, done, key=key, partition=partition)
         await delivered
 
-    async def check(self, topic: str) -> None:
-        """Returns when a broker answers for the topic; raises BusUnavailable."""
+    async def check(self, topics: Collection[str]) -> None:
+        """Returns when a broker answers for these topics. Raises BusUnavailable; its `field` names those that there are
+        not, or of which nobody may read."""
+        lacking = await asyncio.to_thread(self._lacking, topics)
+        if lacking:
+            why = "; ".join(f"{name}: {config.explain(error)}" for name, error in lacking.items())
+            raise BusUnavailable(f"the brokers have no {why}", field=f"topic {', '.join(lacking)}")
+
+    def _lacking(self, topics: Collection[str]) -> dict[str, KafkaError]:
+        """One after the other: asked of all at once, a large cluster would tell of everybody's topics."""
         try:
-            await asyncio.to_thread(self._producer.list_topics, topic, _CHECK_S)
+            told = {name: self._producer.list_topics(name, _CHECK_S).topics[name].error for name in topics}
         except KafkaException as error:
             raise BusUnavailable(f"no broker answers: {config.explain(error)}") from None
+        return {name: error for name, error in told.items() if error is not None}
 
     async def close(self) -> None:
         """Waits a few seconds for what was sent; what no broker took until then fails."""

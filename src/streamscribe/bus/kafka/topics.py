@@ -1,7 +1,7 @@
 """The topics: their names, how they are made, and whether they are as the settings say."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -39,6 +39,11 @@ class Topics:
         """The names with the settings' prefix."""
         names = ("audio-chunks", "asr-results", "offline-finalize", "final-results", "dead-letter")
         return cls(*(f"{kafka.topic_prefix}{name}" for name in names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return astuple(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,11 @@ class KafkaWorkerBus:
         self._sessions.connect(sender)
 
     @property
+    def joined(self) -> asyncio.Event:
+        """Set while the group has given it its share of the partitions: none, where others have them all."""
+        return self._membership.joined
+
+    @property
     def partitions(self) -> frozenset[int]:
         """Those that this worker has now."""
         return frozenset(self._partitions)
@@ -138,8 +143,8 @@ class KafkaWorkerBus:
         return await asyncio.shield(self._membership.failed)
 
     async def check(self) -> None:
-        """Returns when the brokers answer; raises BusUnavailable."""
-        await self._sender.check(self._topics.audio)
+        """Returns when the brokers answer and have our topics; raises BusUnavailable."""
+        await self._sender.check(self._topics.names)
 
     def attach_worker(self, handler: RecordHandler) -> None:
         """Joins the group; `handler` gets the records of the sessions of its partitions."""

@@ -103,6 +103,11 @@ class KafkaFinalizer:
         self._spawn(self._look(), None)
 
     @property
+    def joined(self) -> asyncio.Event:
+        """Set while the group has given it its share of the partitions: none, where others have them all."""
+        return self._membership.joined
+
+    @property
     def partitions(self) -> frozenset[int]:
         """Those that this finalizer has now."""
         return frozenset(self._ledgers)
@@ -141,8 +146,8 @@ class KafkaFinalizer:
         return await asyncio.shield(self._membership.failed)
 
     async def check(self) -> None:
-        """Returns when the brokers answer; raises BusUnavailable."""
-        await self._sender.check(self._topics.finalize)
+        """Returns when the brokers answer and have our topics; raises BusUnavailable."""
+        await self._sender.check(self._topics.names)
 
     async def close(self, drain_s: float = 0.0) -> None:
         """Reads no more, answers what it has within `drain_s`, and leaves the group; the rest is for the others."""
