@@ -71,8 +71,11 @@ class Watchdog:
                 self.hung = True
             if self.hung:
                 self.error = ModelUnavailable("the models serve nobody: this worker has left its group")
-            elif settings.max_memory_bytes and resident_bytes() > settings.max_memory_bytes:
-                self.error = ModelUnavailable("the worker outgrew worker.max_memory_bytes, and has left its group")
+            elif settings.max_memory_bytes and (had := resident_bytes()) > settings.max_memory_bytes:
+                self.error = ModelUnavailable(
+                    f"the worker had {had} bytes, and worker.max_memory_bytes is {settings.max_memory_bytes}: it has "
+                    "left its group; where none lives long, set more, or 0 for no bound"
+                )
 
     def _hangs(self) -> bool:
         return any(isinstance(part, Replica) and part.stalled for part in self._models.replicas)

@@ -1,6 +1,7 @@
 """Keeps worker processes alive: what ends, hangs or grows too large is replaced, and its sessions go to the others."""
 
 import asyncio
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -8,14 +9,16 @@ from typing import Any, NoReturn, Protocol
 from streamscribe.bootstrap.fleet.door import FleetDoor
 from streamscribe.bootstrap.fleet.process import WorkerProcess
 from streamscribe.bus.local.gateway import LocalGatewayBus
-from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.errors import ModelUnavailable, StreamScribeError
 from streamscribe.core.restarts import Patience, Restarts
 from streamscribe.observe.logs import get_logger
-from streamscribe.settings import WorkerSettings
+from streamscribe.settings import SettingsError, WorkerSettings
 
 CHECK_EVERY_S = 0.25
 START_TIMEOUT_S = 120.0
 """How long a worker may say nothing while it starts: imports and loading hold its interpreter, on a busy machine."""
+TRIES = 3
+"""A worker that ends so often in a row before it is ready will not get ready: something must be changed."""
 
 _log = get_logger(__name__)
 
@@ -34,10 +37,13 @@ class SupervisorObserver(Protocol):
 
 @dataclass(slots=True)
 class _Life:
-    """How long a worker was ready, why it ended, and with which exit code (negative: the signal)."""
+    """How long a worker was ready, if it ever was, why it ended, with how much memory and which exit code (negative:
+    the signal)."""
 
+    joined: bool = False
     ready_s: float = 0.0
     cause: str = "stop"
+    rss_bytes: int = 0
     exit_code: int = 0
 
 
@@ -46,7 +52,8 @@ class Supervisor:
 
     A worker that was ready and says nothing for `hang_timeout_s`, or whose models serve nobody for so long, is killed.
     One that outgrows `max_memory_bytes` gives its sessions away first. Until the first worker was ready, one that
-    cannot work ends the whole (`run` raises its error); later it is tried again, with pauses that double.
+    cannot work, or ends `TRIES` times before it is ready, ends the whole (`run` raises why: SettingsError where it is
+    `max_memory_bytes`); later it is tried again, with pauses that double, and the log says so.
     """
 
     def __init__(
@@ -85,10 +92,11 @@ class Supervisor:
             raise failed.exceptions[0] from None
 
     async def _keep(self, number: int) -> NoReturn:
-        restarts = Restarts()
+        restarts, tries = Restarts(), 0
         while True:
             life = await self._live(number)
             pause_s = restarts.ended(life.ready_s)
+            tries = 0 if life.joined else tries + 1
             self._observer.worker_ended(life.cause)
             _log.warning(
                 "a worker process ended",
@@ -96,7 +104,10 @@ class Supervisor:
                 reason=life.cause,
                 code=life.exit_code,
                 seconds=round(pause_s, 1),
+                detail=self._why(life),
             )
+            if tries >= TRIES:
+                self._give_up(number, tries, life)
             await asyncio.sleep(pause_s)
 
     async def _live(self, number: int) -> "_Life":
@@ -123,14 +134,15 @@ class Supervisor:
                 return "unfit"
             if joined_at is None and not worker.status.waiting_for:
                 self._join(number, worker)
-                joined_at = loop.time()
+                joined_at, life.joined = loop.time(), True
             alive = worker.statuses > seen and not (joined_at is not None and worker.status.outage)
             seen = worker.statuses
             silent_s = patience.look(alive=alive, now=loop.time())
             if silent_s > (START_TIMEOUT_S if joined_at is None else self._settings.hang_timeout_s):
                 return "hang"
-            self._observer.worker_weighs(number, worker.status.rss_bytes)
-            if most_bytes and worker.status.rss_bytes > most_bytes:
+            life.rss_bytes = worker.status.rss_bytes
+            self._observer.worker_weighs(number, life.rss_bytes)
+            if most_bytes and life.rss_bytes > most_bytes:
                 return "memory"
             await asyncio.wait((worker.link.closed, worker.unfit), timeout=CHECK_EVERY_S)
             life.ready_s = 0.0 if joined_at is None else loop.time() - joined_at
@@ -142,7 +154,39 @@ class Supervisor:
         self.ready.set()
         _log.info("a worker process is ready", component=f"worker-{number}", pid=worker.pid)
 
+    def _why(self, life: _Life) -> str:
+        """For who runs the server."""
+        match life.cause:
+            case "memory":
+                return (
+                    f"it had {life.rss_bytes} bytes, and worker.max_memory_bytes is {self._settings.max_memory_bytes}"
+                )
+            case "hang":
+                return "it said nothing, or its models served nobody, for too long"
+            case "unfit":
+                return "it could not load what the settings name"
+        return _ended(life.exit_code)
+
+    def _give_up(self, number: int, tries: int, life: _Life) -> None:
+        """Says what is to be changed; raises it while no worker has ever been ready."""
+        told = f"worker-{number} ended {tries} times before it was ready: {self._why(life)}"
+        error: Exception
+        if life.cause == "memory":
+            error = SettingsError(f"setting worker.max_memory_bytes: {told}; set more, or 0 for no bound")
+        else:
+            error = ModelUnavailable(f"{told}; what it said itself is above")
+        if not self.ready.is_set():
+            raise error
+        _log.error("a worker process does not get ready", component=f"worker-{number}", detail=str(error))
+
     def _unfit(self, error: StreamScribeError) -> None:
         if not self.ready.is_set():
             raise error
         _log.error("a worker process cannot work", code=error.code)
+
+
+def _ended(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"it ended with exit code {exit_code}"
+    hint = " (is there memory enough?)" if exit_code == -signal.SIGKILL else ""
+    return f"it was ended by signal {-exit_code}{hint}"
