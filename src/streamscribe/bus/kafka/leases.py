@@ -123,19 +123,29 @@ class Leases:
             return []
         return [session for (session, _), one in zip(held, gone, strict=True) if one]
 
-    async def forget(self, session: Owned) -> None:
-        """The session is over. A store that is away forgets it by itself, later."""
+    async def forget(self, session: Owned) -> bool:
+        """The session is over. Whether the store has forgotten it: it was ours to say. A store that is away forgets it
+        by itself, later."""
         if session.lease is not None:
             with suppress(LeaseLost, StoreUnavailable):
                 await self._store.forget(session.lease)
+                return True
+        return False
 
     async def release(self, sessions: Sequence[Owned]) -> None:
-        """Gives leases back, so that the next owner need not wait for their end."""
+        """Gives leases back, so that the next owner need not wait for their end, nor think that this one has ended.
+
+        Where the store fails at one it is tried again: two ends at one place would be a quarantine.
+        """
 
         async def one(session: Owned) -> None:
-            if session.lease is not None:
-                with suppress(StoreUnavailable):
+            while session.lease is not None:
+                try:
                     await self._store.release(session.lease)
+                except StoreUnavailable:
+                    await asyncio.sleep(FIRST_PAUSE_S)
+                else:
+                    return
 
         with suppress(TimeoutError):
             async with asyncio.timeout(RELEASE_S):

@@ -303,11 +303,14 @@ class Sessions:
         partition.positions.forget(session.session_id)
         partition.let_go(session)
         self._steer(partition)
-        if session.lease is not None:
-            self.spawn(self.leases.forget(session), session)
-        if abandoned is None:
-            self.teller.tell_end(session, self._topics.audio)
+        self.spawn(self._forget(session, mark=abandoned is None), session)
         self.abandon(session, abandoned)
+
+    async def _forget(self, session: Owned, *, mark: bool) -> None:
+        """Marks the end in the log only where the store has said that it was ours to end: whoever reads an abandonment
+        obeys it, and one of a worker whose session is another's by then, or was never its own, would end that one's."""
+        if await self.leases.forget(session) and mark:
+            self.teller.tell_end(session, self._topics.audio)
 
     def fail_one(self, session: Owned, error: StreamScribeError) -> None:
         """The session cannot go on: the worker lets it go, and its gateway is told why, once it is ours."""
