@@ -129,10 +129,10 @@ async def test_many_are_inside_together_or_one_alone_whom_nobody_passes() -> Non
 
 async def test_an_attempt_that_ends_is_forgotten_and_one_that_is_given_up_was_none() -> None:
     attempts = MemoryAttempts()
-    trying = Trying(attempts)
+    trying = Trying(attempts, "f")
     async with trying.one(S, 1):
-        assert attempts.counts[S, 1] == 1
-    assert (S, 1) not in attempts.counts
+        assert attempts.begun == {(S, 1): {"f"}}
+    assert not attempts.begun
 
     async def given_up() -> None:
         async with trying.one(S, 2):
@@ -142,7 +142,7 @@ async def test_an_attempt_that_ends_is_forgotten_and_one_that_is_given_up_was_no
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.wait([task])
-    assert attempts.counts[S, 2] == 0
+    assert not attempts.begun
 
 
 async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_a_third_by_nobody() -> None:
@@ -155,10 +155,10 @@ async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_
 
     for endings in range(ENDINGS_TOGETHER):
         with pytest.raises(RuntimeError):
-            async with Trying(attempts).one(S, 1):
+            async with Trying(attempts, f"{endings}").one(S, 1):
                 raise RuntimeError("the process ends")
         assert attempts.counts[S, 1] == endings + 1
-    trying = Trying(attempts)
+    trying = Trying(attempts, "third")
     company = asyncio.ensure_future(other(trying))
     await asyncio.sleep(0)
 
@@ -175,32 +175,72 @@ async def test_a_segment_that_was_there_when_two_ended_is_tried_alone_and_after_
     with pytest.raises(RuntimeError):
         await alone
     with pytest.raises(Quarantined):
-        async with Trying(attempts).one(S, 1):
+        async with Trying(attempts, "fourth").one(S, 1):
             pass
+
+
+async def test_a_segment_that_waits_to_be_tried_alone_is_not_blamed_for_the_end_of_its_finalizer() -> None:
+    attempts = MemoryAttempts()
+    attempts.begun[S, 1] = {"1", "2"}
+    for name in ("3", "4", "5"):
+        trying = Trying(attempts, name)
+        company = trying.one(S, 0)
+        await company.__aenter__()
+        waiting = asyncio.ensure_future(trying.one(S, 1).__aenter__())
+        await asyncio.sleep(0.01)
+        await kill(waiting, attempts)
+    async with Trying(attempts, "6").one(S, 1):
+        pass
+    assert (S, 1) not in attempts.begun
+
+
+async def test_a_finalizer_at_which_the_store_failed_counts_once_however_often_it_hears_the_segment() -> None:
+    class Forgetful(MemoryAttempts):
+        async def end(self, session_id: SessionId, segment_id: int) -> None:
+            """Nothing is erased."""
+
+        async def take_back(self, session_id: SessionId, segment_id: int, by: str) -> None:
+            """Nothing is erased."""
+
+    attempts = Forgetful()
+    trying = Trying(attempts, "f")
+    for _ in range(9):
+        async with trying.one(S, 1):
+            pass
+    assert attempts.counts[S, 1] == 1
+
+
+async def kill(task: "asyncio.Task[None]", attempts: MemoryAttempts) -> None:
+    """Nothing of it reaches the store any more."""
+    before = {key: set(names) for key, names in attempts.begun.items()}
+    task.cancel()
+    await asyncio.wait([task])
+    attempts.begun = before
 
 
 class Slow(MemoryAttempts):
     """Counts in a moment, and answers in another."""
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
+    async def begin(self, session_id: SessionId, segment_id: int, by: str, *, fewer_than: int) -> int | None:
         await asyncio.sleep(0.01)
-        before = await super().begin(session_id, segment_id)
+        before = await super().begin(session_id, segment_id, by, fewer_than=fewer_than)
         await asyncio.sleep(0.01)
         return before
 
-    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
+    async def take_back(self, session_id: SessionId, segment_id: int, by: str) -> None:
         await asyncio.sleep(0.01)
-        await super().take_back(session_id, segment_id)
+        await super().take_back(session_id, segment_id, by)
 
 
-@pytest.mark.parametrize("endings", [0, ENDINGS_TOGETHER])
+@pytest.mark.parametrize("ended", [set(), {"1"}, {"1", "2"}], ids=len)
 @pytest.mark.parametrize("after_s", [0.0, 0.005, 0.015, 0.025, 0.035, 0.045, 0.055, 0.07])
-async def test_whoever_is_given_up_has_tried_nothing_whenever_that_is(endings: int, after_s: float) -> None:
+async def test_whoever_is_given_up_has_tried_nothing_whenever_that_is(ended: set[str], after_s: float) -> None:
     attempts = Slow()
-    attempts.counts[S, 1] = endings
+    if ended:
+        attempts.begun[S, 1] = set(ended)
 
     async def try_it() -> None:
-        async with Trying(attempts).one(S, 1):
+        async with Trying(attempts, "f").one(S, 1):
             await asyncio.sleep(60)
 
     task = asyncio.ensure_future(try_it())
@@ -208,30 +248,24 @@ async def test_whoever_is_given_up_has_tried_nothing_whenever_that_is(endings: i
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
-    assert attempts.counts[S, 1] == endings
+    assert attempts.begun.get((S, 1), set()) == ended
 
 
-class Away(MemoryAttempts):
-    """Counts nothing at the begins that `away` names, counted from 1."""
+@pytest.mark.parametrize("noted", [False, True])
+async def test_who_is_given_up_and_was_not_told_whether_it_is_noted_leaves_nothing(noted: bool) -> None:
+    class Unsure(MemoryAttempts):
+        async def begin(self, session_id: SessionId, segment_id: int, by: str, *, fewer_than: int) -> int | None:
+            await asyncio.sleep(0)
+            if noted:
+                await super().begin(session_id, segment_id, by, fewer_than=fewer_than)
+            return None
 
-    def __init__(self, *away: int) -> None:
-        super().__init__()
-        self.away = away
-        self.begins = 0
-
-    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
-        self.begins += 1
-        return None if self.begins in self.away else await super().begin(session_id, segment_id)
-
-
-@pytest.mark.parametrize(("endings", "away"), [(0, 1), (1, 1), (ENDINGS_TOGETHER, 1), (ENDINGS_TOGETHER, 2)])
-async def test_what_was_not_counted_is_not_taken_back(endings: int, away: int) -> None:
-    attempts = Away(away)
-    attempts.counts[S, 1] = endings
+    attempts = Unsure()
+    attempts.begun[S, 1] = {"1"}
     tried = asyncio.Event()
 
     async def try_it() -> None:
-        async with Trying(attempts).one(S, 1):
+        async with Trying(attempts, "f").one(S, 1):
             tried.set()
             await asyncio.sleep(60)
 
@@ -239,20 +273,4 @@ async def test_what_was_not_counted_is_not_taken_back(endings: int, away: int) -
     await tried.wait()
     task.cancel()
     await asyncio.wait([task])
-    assert task.cancelled()
-    assert (attempts.begins, attempts.counts[S, 1]) == (away, endings)
-
-
-async def test_who_is_given_up_while_it_is_not_counted_takes_nothing_back() -> None:
-    class SlowAway(MemoryAttempts):
-        async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
-            await asyncio.sleep(0.01)
-            return None
-
-    attempts = SlowAway()
-    task = asyncio.ensure_future(Trying(attempts).one(S, 1).__aenter__())
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled()
-    assert not attempts.counts
+    assert attempts.begun == {(S, 1): {"1"}}

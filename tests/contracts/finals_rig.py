@@ -27,17 +27,28 @@ class MemoryAttempts:
     """Outlives the finalizers of a test."""
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple[SessionId, int]] = Counter()
+        self.begun: dict[tuple[SessionId, int], set[str]] = {}
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
-        self.counts[session_id, segment_id] += 1
-        return self.counts[session_id, segment_id] - 1
+    async def begin(self, session_id: SessionId, segment_id: int, by: str, *, fewer_than: int) -> int | None:
+        names = self.begun.setdefault((session_id, segment_id), set())
+        others = len(names - {by})
+        if others < fewer_than:
+            names.add(by)
+        return others
 
-    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
-        self.counts[session_id, segment_id] -= 1
+    async def take_back(self, session_id: SessionId, segment_id: int, by: str) -> None:
+        names = self.begun.get((session_id, segment_id), set())
+        names.discard(by)
+        if not names:
+            self.begun.pop((session_id, segment_id), None)
 
     async def end(self, session_id: SessionId, segment_id: int) -> None:
-        del self.counts[session_id, segment_id]
+        self.begun.pop((session_id, segment_id), None)
+
+    @property
+    def counts(self) -> Counter[tuple[SessionId, int]]:
+        """How many have begun each and not ended it."""
+        return Counter({segment: len(names) for segment, names in self.begun.items()})
 
 
 def recognition(engine: Engine, policy: BatchPolicy = POLICY) -> Recognition:
@@ -100,7 +111,7 @@ class FinalsRig:
 class DeadAttempts(MemoryAttempts):
     """Of one that was killed."""
 
-    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
+    async def take_back(self, session_id: SessionId, segment_id: int, by: str) -> None:
         """It cannot."""
 
 

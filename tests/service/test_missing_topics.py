@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(300)
 async def test_a_role_is_not_ready_while_a_topic_is_missing_and_names_it(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         roles = [running.worker(), running.gateway()]
-        kafka = KafkaSettings(brokers=running.broker.address)
+        admin = AdminClient(config.client(KafkaSettings(brokers=running.broker.address)))
 
         async def until_ready(http: httpx.AsyncClient) -> None:
             for role in roles:
@@ -26,7 +26,7 @@ async def test_a_role_is_not_ready_while_a_topic_is_missing_and_names_it(tmp_pat
 
         async with httpx.AsyncClient(timeout=None) as http:
             await until_ready(http)
-            for deleted in AdminClient(config.client(kafka)).delete_topics(["dead-letter"]).values():
+            for deleted in admin.delete_topics(["dead-letter"]).values():
                 deleted.result(10)
             for role in roles:
                 while (answer := await http.get(f"{role.url}/readyz")).status_code == 200:

@@ -118,7 +118,7 @@ def attempts_are_over(run: Run) -> None:
     """Only what a finalizer that ended had begun counts for longer, where the store says what it does."""
     if run.cluster is None or run.cluster.store.was_unsure or run.happened.keys() & {"store", "empty"}:
         return
-    left = {segment for segment, count in run.cluster.store.attempts.items() if count > 0}
+    left = {segment for segment, names in run.cluster.store.attempts.items() if names}
     assert left <= run.cluster.store.blamed, "an attempt that was ended, or not one, counts"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,8 +33,8 @@ class SimStore:
         self.missed: set[SessionId] = set()
         """Sessions whose tickets were asked for and not there."""
         self.sessions = self._new()
-        self.attempts: Counter[str] = Counter()
-        """Of finalizers at segments."""
+        self.attempts: dict[str, set[str]] = {}
+        """Of finalizers at segments: who has begun which and not ended it."""
         self.blamed: set[str] = set()
         """What of it may be left: of segments that finalizers were at which ended."""
 
@@ -100,40 +100,25 @@ class SimAttempts(RedisAttempts):
         self._link = link
         self._clock = asyncio.get_running_loop().time
         self._away_until = 0.0
-        self._counts = store.attempts
+        self._owed: list[tuple[str, str | None]] = []
+        self._paying = asyncio.Lock()
+        self._begun = store.attempts
 
-    def _calls(self) -> Any:
-        return _Calls(self._counts)
+    async def _note(self, key: str, by: str, fewer_than: int) -> int:
+        async def note() -> int:
+            others = len(self._begun.get(key, set()) - {by})
+            if others < fewer_than:
+                self._begun.setdefault(key, set()).add(by)
+            return others
 
+        noted: int = await self._link.ask(note)
+        return noted
 
-class _Calls:
-    """A pipeline of Redis' commands, of those that counters need."""
+    async def _erase(self, owed: Sequence[tuple[str, str | None]]) -> bool:
+        async def erase() -> bool:
+            for key, by in owed:
+                self._begun[key] = set() if by is None else self._begun.get(key, set()) - {by}
+            return True
 
-    def __init__(self, counts: Counter[str]) -> None:
-        self._counts = counts
-        self._asked: list[Callable[[], int]] = []
-
-    def incr(self, key: str) -> "_Calls":
-        return self._add(key, 1)
-
-    def decr(self, key: str) -> "_Calls":
-        return self._add(key, -1)
-
-    def expire(self, key: str, after_s: int) -> "_Calls":
-        """No run lasts so long."""
-        return self
-
-    def delete(self, key: str) -> "_Calls":
-        self._asked.append(lambda: self._counts.pop(key, 0))
-        return self
-
-    async def execute(self) -> list[int]:
-        return [one() for one in self._asked]
-
-    def _add(self, key: str, by: int) -> "_Calls":
-        def add() -> int:
-            self._counts[key] += by
-            return self._counts[key]
-
-        self._asked.append(add)
-        return self
+        erased: bool = await self._link.ask(erase)
+        return erased

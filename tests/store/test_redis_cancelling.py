@@ -53,5 +53,5 @@ async def test_a_cancelled_call_of_the_session_store_ends(url: str) -> None:
 
 async def test_a_cancelled_call_of_what_counts_attempts_ends(url: str) -> None:
     attempts = RedisAttempts(url, timeout_s=20, max_connections=2)
-    await check(lambda: attempts.begin(SessionId("s1"), 1))
+    await check(lambda: attempts.begin(SessionId("s1"), 1, "f", fewer_than=2))
     await attempts.close()

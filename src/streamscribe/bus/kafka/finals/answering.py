@@ -66,7 +66,7 @@ class KafkaFinalizer:
         """What this finalizer is called: no other has the name."""
         self._kafka = kafka
         self._topics = Topics.of(kafka)
-        self._trying = Trying(attempts)
+        self._trying = Trying(attempts, self.name)
         self._known = Known(purges)
         self._clock = clock
         self._recognise: Recognise | None = None

@@ -1,4 +1,4 @@
-"""Requests that may end whoever tries them: how often each was begun and never ended is counted where all can see."""
+"""Requests that may end whoever tries them: who began each and never ended it is noted where all can see."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -16,21 +16,24 @@ ENDINGS_TOGETHER = 2
 
 
 class Attempts(Protocol):
-    """Counters that outlive a finalizer, by session and segment; forgotten after a while.
+    """Who has begun a segment and not ended it: names that outlive a finalizer, by session and segment.
 
-    While they cannot be reached, nothing is counted.
+    Forgotten after a while. While they cannot be reached nothing is noted.
     """
 
-    async def begin(self, session_id: SessionId, segment_id: int) -> int | None:
-        """Counts an attempt, and gives how many were before it that nobody ended or took back; None: not counted."""
+    async def begin(self, session_id: SessionId, segment_id: int, by: str, *, fewer_than: int) -> int | None:
+        """How many others have begun it and neither ended it nor taken that back; None: it cannot be known.
+
+        Where they are `fewer_than` so many, `by` is noted as one of them.
+        """
         ...
 
-    async def take_back(self, session_id: SessionId, segment_id: int) -> None:
-        """An attempt that was counted was not one after all."""
+    async def take_back(self, session_id: SessionId, segment_id: int, by: str) -> None:
+        """Its attempt was none after all. It may be told so later, but no later than its process ends."""
         ...
 
     async def end(self, session_id: SessionId, segment_id: int) -> None:
-        """Forgets the attempts: this one went well."""
+        """Forgets the attempts: this one went well. As late as `take_back` at most."""
         ...
 
 
@@ -38,12 +41,15 @@ class Trying:
     """Who begins a request holds this meanwhile.
 
     A segment that was in work when two finalizers ended may be as innocent as all others that were, so it is tried
-    alone; where a third ends by it, it is tried by nobody again. What could not be counted is tried as if for the first
-    time.
+    alone; where a third ends by it, it is tried by nobody again. Only processes that ended count, each once, and the
+    third only alone: what a store or a broker failed at ends nobody, is taken back, and blames no segment. What could
+    not be noted is tried as if for the first time.
     """
 
-    def __init__(self, attempts: Attempts) -> None:
+    def __init__(self, attempts: Attempts, name: str) -> None:
+        """`name` is that of this process, and of no other."""
         self._attempts = attempts
+        self._name = name
         self._isolation = Isolation()
 
     @asynccontextmanager
@@ -52,40 +58,34 @@ class Trying:
 
         Who is cancelled inside has not tried; after any other exception, which ends the finalizer, the attempt counts.
         """
-        before = await self._begin(session_id, segment_id)
-        if before is not None and before > ENDINGS_TOGETHER:
-            raise Quarantined("a segment of the session has stopped its finalizers and is not tried again")
-        if before == ENDINGS_TOGETHER:
-            await _to_its_end(self._attempts.take_back(session_id, segment_id))  # only its own turn counts
+        if await self._is_suspect(session_id, segment_id, ENDINGS_TOGETHER):
             async with self._isolation.alone():
-                before = await self._begin(session_id, segment_id)
-                async with self._counted(session_id, segment_id, before):
+                if await self._is_suspect(session_id, segment_id, ENDINGS_TOGETHER + 1):
+                    raise Quarantined("a segment of the session has stopped its finalizers and is not tried again")
+                async with self._noted(session_id, segment_id):
                     yield
         else:
-            async with self._counted(session_id, segment_id, before), self._isolation.together():
+            async with self._noted(session_id, segment_id), self._isolation.together():
                 yield
 
-    async def _begin(self, session_id: SessionId, segment_id: int) -> int | None:
-        begun = asyncio.ensure_future(self._attempts.begin(session_id, segment_id))
+    async def _is_suspect(self, session_id: SessionId, segment_id: int, most: int) -> bool:
+        """Whether so many have ended at it; else it is noted that this one begins it."""
+        begun = asyncio.ensure_future(self._attempts.begin(session_id, segment_id, self._name, fewer_than=most))
         try:
-            return await _to_its_end(begun)
+            ended = await _to_its_end(begun)
         except asyncio.CancelledError:
-            await self._take_back(session_id, segment_id, await begun)
+            await self._attempts.take_back(session_id, segment_id, self._name)
             raise
+        return ended is not None and ended >= most
 
     @asynccontextmanager
-    async def _counted(self, session_id: SessionId, segment_id: int, before: int | None) -> AsyncIterator[None]:
+    async def _noted(self, session_id: SessionId, segment_id: int) -> AsyncIterator[None]:
         try:
             yield
         except asyncio.CancelledError:
-            await self._take_back(session_id, segment_id, before)
+            await self._attempts.take_back(session_id, segment_id, self._name)
             raise
         await _to_its_end(self._attempts.end(session_id, segment_id))
-
-    async def _take_back(self, session_id: SessionId, segment_id: int, before: int | None) -> None:
-        """What was not counted would be taken from those that ended finalizers."""
-        if before is not None:
-            await self._attempts.take_back(session_id, segment_id)
 
 
 async def _to_its_end(call: Awaitable[_T]) -> _T:
