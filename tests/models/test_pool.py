@@ -122,3 +122,12 @@ def test_a_close_during_the_warm_up_lets_no_model_begin_another_run():
     let_go.set()
     closing.join()
     assert ran == []
+
+
+def test_a_stage_that_takes_anothers_place_is_told_how_many_sessions_there_are(models):
+    models.population = 3
+    new = Replica("recognizer", FakeRecognizer().recognize, policy=BatchPolicy(), on_step=lambda report: None)
+    models.recognition.replace(Recognition(FakeRecognizer(), new))
+    assert new.population == 0
+    models.tell_population()
+    assert new.population == models.population == 3

@@ -96,7 +96,7 @@ async def worker_side(
         running.append(tasks.create_task(_warm(models, text, metrics)))
 
         def replaced() -> None:
-            models.population = models.population  # the new stage knows of nobody yet
+            models.tell_population()
             watch(models)
 
         reloading = Reloading(roles_of(models, loader), settings.model, metrics, replaced=replaced)

@@ -168,9 +168,14 @@ class Models:
 
     @population.setter
     def population(self, sessions: int) -> None:
-        self._population = self.vad_replica.population = sessions
+        self._population = sessions
+        self.tell_population()
+
+    def tell_population(self) -> None:
+        """Tells all stages how many sessions there are: one that has just come knows of nobody yet."""
+        self.vad_replica.population = self._population
         for version in self.recognition.versions:
-            version.stage.population = sessions
+            version.stage.population = self._population
 
     @property
     def slots(self) -> "tuple[Slot[Recognition] | Slot[FirstPass] | Slot[Punctuation], ...]":
