@@ -111,6 +111,29 @@ def test_a_worker_says_which_sessions_were_another_workers_and_of_no_others() ->
         await asyncio.sleep(10)
         assert site.finished() == {A, B}
         assert [(one.session_id, one.tenant_id) for one in told] == [(A, "default")]
+        assert (first.taken_over, second.taken_over) == (0, 1)
+
+    virtually(play)
+
+
+def test_a_worker_says_what_becomes_of_its_partitions() -> None:
+    async def play(site: Site) -> None:
+        told: list[tuple[str, str, list[int]]] = []
+        first = site.worker()
+        first.on_partitions = lambda what, numbers: told.append(("first", what, list(numbers)))
+        Listener(first)
+        await asyncio.sleep(3)
+        second = site.worker()
+        second.on_partitions = lambda what, numbers: told.append(("second", what, list(numbers)))
+        Listener(second)
+        await asyncio.sleep(3)
+        await first.close()
+        await asyncio.sleep(10)
+        assert [one for one in told if one[2]] == [
+            ("first", "assigned", [0]),
+            ("first", "revoked", [0]),
+            ("second", "assigned", [0]),
+        ]
 
     virtually(play)
 

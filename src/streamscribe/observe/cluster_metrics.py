@@ -22,6 +22,7 @@ COUNTERS = {
     "streamscribe_fenced_events": "Events dropped of workers that had lost their sessions.",
     "streamscribe_moved_sessions": "Sessions that came to this gateway from another.",
     "streamscribe_dead_letters": "Records or results that could not be read, or that ended workers.",
+    "streamscribe_taken_over_sessions": "Sessions that were another worker's and went on at this one.",
     "streamscribe_lost_sessions": "Sessions that another worker had taken.",
     "streamscribe_orphaned_sessions": "Sessions ended because no gateway had them any more.",
     "streamscribe_quarantined_sessions": "Sessions at whose record two workers ended.",

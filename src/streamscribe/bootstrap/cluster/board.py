@@ -1,9 +1,9 @@
 """Both ends of a cluster's notice board: workers tell their load and do what is asked of all, gateways read and ask."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -45,6 +45,12 @@ async def open_board(settings: StoreSettings) -> "AsyncIterator[RedisBoard]":
         yield board
     finally:
         await board.close()
+
+
+async def loads_on(board: "RedisBoard") -> dict[str, WorkerLoad]:
+    """What workers tell of their load now. Raises StoreUnavailable."""
+    told = {name: wire.decode_load(text) for name, text in (await board.announced()).items()}
+    return {name: load for name, load in told.items() if load is not None}
 
 
 Look = Callable[[], WorkerLoad | None]
@@ -111,16 +117,27 @@ class BoardWriter:
 
 
 @asynccontextmanager
-async def on_board(settings: StoreSettings, name: str, look: Look, levels: Levels) -> AsyncIterator[None]:
-    """As long as this lasts gateways know of a process, by what `look` says, and may ask it of what it keeps."""
+async def on_board(
+    settings: StoreSettings,
+    name: str,
+    look: Look,
+    levels: Levels,
+    *others: Callable[["RedisBoard"], Coroutine[Any, Any, NoReturn]],
+) -> AsyncIterator[None]:
+    """As long as this lasts gateways know of a process, by what `look` says, and may ask it of what it keeps.
+
+    `others` run so long too, with the board.
+    """
     async with open_board(settings) as board, asyncio.TaskGroup() as tasks:
         with suppress(StoreUnavailable):
             await board.announce(name, wire.encode_load(look()), 0)  # before anybody hears that it is ready
-        writing = tasks.create_task(BoardWriter(board, name, look, LevelsDesk(levels)).run())
+        writing = BoardWriter(board, name, look, LevelsDesk(levels)).run()
+        running = [tasks.create_task(work) for work in (writing, *(other(board) for other in others))]
         try:
             yield
         finally:
-            writing.cancel()
+            for task in running:
+                task.cancel()
 
 
 class BoardReader:
@@ -132,8 +149,7 @@ class BoardReader:
 
     async def read(self) -> None:
         """Reads once. Raises StoreUnavailable."""
-        told = {name: wire.decode_load(text) for name, text in (await self._board.announced()).items()}
-        self._door.heard({name: load for name, load in told.items() if load is not None})
+        self._door.heard(await loads_on(self._board))
 
     async def run(self) -> NoReturn:
         """Until cancelled."""

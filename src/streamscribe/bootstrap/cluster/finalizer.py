@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from streamscribe.bootstrap.caches import open_caches
 from streamscribe.bootstrap.cluster.board import on_board
+from streamscribe.bootstrap.cluster.group import tell_partitions
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.working import Working, announce_in_group
 from streamscribe.bootstrap.desk import sweep
@@ -99,6 +100,7 @@ async def serve_finalizer(
             caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=one_tenant)
             stack.push_async_callback(asyncio.to_thread, caches.levels.close)
             finalizer = KafkaFinalizer(settings.kafka, attempts, caches.purges)
+            finalizer.on_partitions = tell_partitions
             await finalizer.start()
             stack.push_async_callback(finalizer.close)
             ClusterMetrics(metrics.registry, _figures(finalizer))

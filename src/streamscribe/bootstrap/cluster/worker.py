@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import Elsewhere, recognition_elsewhere
+from streamscribe.bootstrap.cluster.group import Idle, tell_partitions
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working, announce_in_group
@@ -59,7 +60,7 @@ async def serve_worker(
                     settings.limits.max_message_bytes,
                     orphaned_after_s=settings.limits.resume_window_s + settings.store.seat_ttl_s,
                 )
-                bus.on_taken_over = _tell_taken_over
+                bus.on_taken_over, bus.on_partitions = _tell_taken_over, tell_partitions
                 await bus.start()
                 watchdog = Watchdog(bus, worker)
                 ClusterMetrics(metrics.registry, _figures(bus, store))
@@ -90,7 +91,8 @@ async def serve_worker(
                             if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
                                 url = f"http://{worker.health_host}:{listener.ports[0]}"
                                 look = partial(_look, load, bus, side, elsewhere)
-                                async with on_board(settings.store, bus.owner, look, side.caches.levels):
+                                idle = Idle(settings.kafka.audio_partitions, lambda: bus.partitions)
+                                async with on_board(settings.store, bus.owner, look, side.caches.levels, idle.watch):
                                     telling = announce_in_group(
                                         bus.joined,
                                         announce,
@@ -126,6 +128,7 @@ def _figures(bus: "KafkaWorkerBus", store: SessionStore) -> dict[str, Read]:
         "streamscribe_bus_partitions": lambda: float(len(bus.partitions)),
         "streamscribe_bus_unsent_bytes": lambda: float(bus.unsent_bytes),
         "streamscribe_dead_letters": lambda: float(bus.dead_letters),
+        "streamscribe_taken_over_sessions": lambda: float(bus.taken_over),
         "streamscribe_lost_sessions": lambda: float(bus.lost),
         "streamscribe_orphaned_sessions": lambda: float(bus.orphaned),
         "streamscribe_quarantined_sessions": lambda: float(bus.quarantined),

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -17,6 +17,10 @@ GIVE_UP_S = 2.0
 
 GiveUp = Callable[[Collection[int]], Awaitable[dict[int, int]]]
 """Lets the sessions of partitions go, on the loop, and gives the offset at which another goes on with each."""
+
+Change = Literal["assigned", "revoked", "lost"]
+OnPartitions = Callable[[Change, Collection[int]], None]
+"""What becomes of partitions: `revoked` ones were given up in good order, `lost` ones are another's already."""
 
 
 class Membership:

@@ -55,7 +55,7 @@ class Sessions:
         self.closed = False
         """Once set, the worker is given nothing and nothing is told."""
         self.tasks: dict[asyncio.Task[None], Owned | None] = {}
-        self.lost = self.orphaned = self.quarantined = 0
+        self.lost = self.orphaned = self.quarantined = self.taken_over = 0
         self.leases = leases
         self._topics = topics
         self._steer, self._fail, self._took_over = steer, fail, took_over
@@ -203,6 +203,7 @@ class Sessions:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
         else:
             if known is not None or ends.count:
+                self.taken_over += 1
                 self._took_over(opened)
             self._open(session, opened, begin, alone=ends.suspect)
             if ends.suspect:

@@ -9,7 +9,7 @@ from streamscribe.bus.kafka import config, topics
 from streamscribe.bus.kafka.envelope import headers_of, read_key, read_record_headers
 from streamscribe.bus.kafka.leases import Leases
 from streamscribe.bus.kafka.mark import read_mark
-from streamscribe.bus.kafka.membership import Membership
+from streamscribe.bus.kafka.membership import Membership, OnPartitions
 from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
@@ -62,6 +62,8 @@ class KafkaWorkerBus:
         """What the leases of this worker are taken under."""
         self.on_taken_over: Callable[[SessionOpened], None] = lambda opened: None
         """Told of each session that goes on here and was another worker's before."""
+        self.on_partitions: OnPartitions = lambda what, numbers: None
+        """Told what becomes of its partitions; also of no partitions."""
         self._sessions = Sessions(
             Leases(store, self.owner),
             self._topics,
@@ -117,6 +119,11 @@ class KafkaWorkerBus:
     def lost(self) -> int:
         """Sessions that another worker had taken."""
         return self._sessions.lost
+
+    @property
+    def taken_over(self) -> int:
+        """Sessions that were another worker's and went on here."""
+        return self._sessions.taken_over
 
     @property
     def orphaned(self) -> int:
@@ -235,15 +242,18 @@ class KafkaWorkerBus:
         for number in numbers:
             self._partitions[number] = Partition(number)
             self._membership.resume(number)  # it may have been paused since it was lost, for what it had then
+        self.on_partitions("assigned", numbers)
 
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """Lets partitions go, and gives where another goes on with them."""
+        self.on_partitions("revoked", numbers)
         offsets = self._committable([number for number in numbers if number in self._partitions])
         await self._sessions.leases.release(self._lose_partitions(numbers))
         return offsets
 
     def _lost(self, numbers: Collection[int]) -> None:
         """The group gave them away; what is still in force of our leases would only keep others waiting."""
+        self.on_partitions("lost", numbers)
         for session in self._lose_partitions(numbers):
             self._sessions.spawn(self._sessions.leases.release([session]), session)
 

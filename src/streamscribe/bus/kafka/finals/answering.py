@@ -17,7 +17,7 @@ from streamscribe.bus.kafka.finals.codec import heard_of, read_question
 from streamscribe.bus.kafka.finals.known import Answer, Known, Purges
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.finals.trying import Attempts, Trying
-from streamscribe.bus.kafka.membership import Membership
+from streamscribe.bus.kafka.membership import Membership, OnPartitions
 from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
@@ -80,6 +80,8 @@ class KafkaFinalizer:
         self._membership: Membership
         self._dead_letters: DeadLetters
         self.answered = self.expired = 0
+        self.on_partitions: OnPartitions = lambda what, numbers: None
+        """Told what becomes of its partitions; also of no partitions."""
 
     async def start(self) -> None:
         """Connects. Raises BusUnavailable where no broker answers, SettingsError where the topics are not as set."""
@@ -273,9 +275,11 @@ class KafkaFinalizer:
             self._ledgers[number] = Ledger(number)
             change = self._membership.pause if self._paused or self._leaving else self._membership.resume
             change(number)
+        self.on_partitions("assigned", numbers)
 
     async def _give_up(self, numbers: Collection[int]) -> dict[int, int]:
         """What is in work has a moment to end; the rest is begun anew by another."""
+        self.on_partitions("revoked", numbers)
         ledgers = [self._ledgers.pop(number) for number in numbers if number in self._ledgers]
         if working := self._working(ledgers):
             await asyncio.wait(working, timeout=GRACE_S)
@@ -283,6 +287,7 @@ class KafkaFinalizer:
         return _committable(ledgers)
 
     def _lost(self, numbers: Collection[int]) -> None:
+        self.on_partitions("lost", numbers)
         self._cancel([self._ledgers.pop(number) for number in numbers if number in self._ledgers])
 
     def _working(self, ledgers: Collection[Ledger]) -> list[asyncio.Task[None]]:
