@@ -19,7 +19,7 @@ venv)
     # Debian ships venv apart from Python.
     "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-    echo "installing StreamScribe into $folder, with $extras"
+    echo "installing StreamScribe into $folder, with $extras: this takes some minutes, in silence"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
     ;;
 test-packages)

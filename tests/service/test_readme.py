@@ -1,6 +1,5 @@
 """Every command of the READMEs, run as a reader would, in order."""
 
-import asyncio
 import os
 import re
 import signal
@@ -8,16 +7,15 @@ import subprocess
 import sys
 import time
 import urllib.request
-import wave
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from streamscribe.audio.decode import DecodeLimits, decode
-
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RECIPE = re.compile(r'`((?:cp "|python -c ")[^`]+)`')
+"""How the reader comes to a `recording.wav`, and to one that the simplest client can read."""
 SERVE = "make serve"
 
 pytestmark = [pytest.mark.models, pytest.mark.timeout(600)]
@@ -28,24 +26,16 @@ def blocks(readme: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, recordings: dict[str, Path]) -> Path:
-    """A folder that looks like a checkout with the reader's own recording in it."""
+def checkout(tmp_path: Path) -> Path:
+    """A folder that looks like a checkout, with the recording in it that the text tells how to make."""
     for entry in {*ROOT.glob("*"), ROOT / ".venv"}:
         if entry.exists() and entry.name not in ("recording.wav", "tenants.yaml"):
             (tmp_path / entry.name).symlink_to(entry)
-    _write_pcm(recordings["en/quick_brown_fox.wav"], tmp_path / "recording.wav")
+    recipes = RECIPE.findall((ROOT / "README.md").read_text())
+    assert len(recipes) == 2
+    for recipe in recipes:
+        subprocess.run(["bash", "-euc", recipe], cwd=tmp_path, env=environment(), check=True)
     return tmp_path
-
-
-def _write_pcm(source: Path, target: Path) -> None:
-    """16 kHz, 16 bits, one channel: what the simplest client takes for granted."""
-
-    async def decoded() -> bytes:
-        return b"".join([block async for block in decode(source, DecodeLimits(stall_s=600))])
-
-    with wave.open(str(target), "wb") as out:
-        out.setparams((1, 2, 16_000, 0, "NONE", ""))
-        out.writeframes(asyncio.run(decoded()))
 
 
 def environment() -> dict[str, str]:
@@ -85,6 +75,7 @@ def test_both_languages_link_to_the_same_pages_and_name_the_same_things() -> Non
         assert told[0] == told[1]
 
 
+@pytest.mark.usefixtures("recordings")
 def test_every_command_works_as_written(checkout: Path, background: list[subprocess.Popen[bytes]]) -> None:
     for kind, code in blocks("README.md"):
         if code == SERVE:
