@@ -28,7 +28,7 @@ from tests.sim.models import models_of
 from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
 from tests.worker.kit import TEXT, Recorder
 
-KAFKA = KafkaSettings(brokers="simulated", audio_partitions=6, result_partitions=64, finalize_partitions=6)
+KAFKA = KafkaSettings(brokers="simulated", audio_partitions=6, result_partitions=4, finalize_partitions=6)
 TOPICS = Topics.of(KAFKA)
 MAX_MESSAGE_BYTES = 2**22
 BEHIND_S = 5.0
@@ -135,7 +135,9 @@ class Cluster:
         self.store = SimStore(rng)
         self.behind_s = rng.choice((30.0, BEHIND_S))
         self.outage_until = 0.0
-        self.gateways = self.numbers = 0
+        self.gateways = 0
+        self.numbers: dict[int, bool] = {}
+        """Of gateways, and whether one that lives has it."""
         self._rng = rng
         self._is_deadly = is_deadly
         self.finalizers: FinalizerFleet | None = None
@@ -147,6 +149,13 @@ class Cluster:
     def new_id(self) -> SessionId:
         """As random as the seed is."""
         return SessionId(f"s{self._rng.getrandbits(64):016x}")
+
+    def take_number(self) -> int:
+        """A number of a gateway that is over as soon as a new one."""
+        number = self._rng.choice([n for n in range(KAFKA.result_partitions) if not self.numbers.get(n)])
+        self.broker.met["number given again"] += number in self.numbers
+        self.numbers[number] = True
+        return number
 
     async def _keep(self, number: int) -> None:
         loop, rng, lives = asyncio.get_running_loop(), self._rng, 0

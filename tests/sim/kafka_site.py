@@ -38,10 +38,9 @@ class _GatewayEnd(KafkaGatewayBus):
 class KafkaSite(GatewayProcess):
     """A gateway of a cluster; `Cluster.close` is not its affair."""
 
-    def __init__(self, cluster: Cluster, number: int | None = None) -> None:
-        """`number` is of its partition of results; without one it has a new one."""
-        self._number = cluster.numbers if number is None else number
-        cluster.numbers += number is None
+    def __init__(self, cluster: Cluster) -> None:
+        """It reads a partition of results that no gateway has now; often one had it before."""
+        self._number = cluster.take_number()
         name = f"gateway-{self._number}-{cluster.gateways}"
         cluster.gateways += 1
         self.cluster = cluster
@@ -62,7 +61,7 @@ class KafkaSite(GatewayProcess):
         return self.cluster.records(session_id)
 
     def follower(self, rng: random.Random) -> "KafkaSite":
-        return KafkaSite(self.cluster, self._number if rng.random() < 0.5 else None)
+        return KafkaSite(self.cluster)
 
     def outage(self, until: float) -> None:
         self.cluster.outage_until = until
@@ -105,6 +104,7 @@ class KafkaSite(GatewayProcess):
         await self.node.spawn(self._end_inside())
         await self._close_connections()
         self.counts.fenced = self.bus.fenced
+        self.cluster.numbers[self._number] = False
 
     async def _end_inside(self) -> None:
         await self.hub.close()
