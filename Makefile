@@ -70,7 +70,7 @@ bench: $(STAMP) models ## measure against the bars of the issues (the large mode
 	@$(BIN)/streamscribe bench hotwords --check
 	@$(BIN)/streamscribe bench text --check
 
-chaos: $(STAMP) ## kill, freeze, replace, overload and cut off processes under live streams, over Kafka too (about 20 min)
+chaos: $(STAMP) ## kill, freeze, replace, overload and cut off processes under live streams, over Kafka too (about 50 min)
 	@$(BIN)/streamscribe bench cluster --check
 	@$(BIN)/streamscribe bench cluster --kafka --check
 	@$(BIN)/streamscribe bench bus --kafka --check

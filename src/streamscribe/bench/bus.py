@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from itertools import cycle, islice
 from statistics import median
 from time import perf_counter, process_time
@@ -22,11 +23,14 @@ from time import perf_counter, process_time
 import uvloop
 
 from streamscribe.bench.bus_echo import echo
+from streamscribe.bench.kafka_cluster import foreign
 from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S, quantile_ms
 from streamscribe.bench.report import Report, report
+from streamscribe.bootstrap.cluster.services import broker_command
 from streamscribe.bus.local.gateway import LocalGatewayBus
 from streamscribe.bus.local.link import Link
 from streamscribe.bus.memory import MemoryBus
+from streamscribe.core.errors import BusUnavailable
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioChunk, Progress, SessionAbandoned, SessionOpened, WorkerEvent
@@ -36,7 +40,11 @@ ROUNDS = 5
 FLOOD_S = 1.0
 BACKLOG_S, REPLAY_S = 5.0, 60.0
 MIN_SLEEP_S = 0.0005
+SPARE_S = 120.0
+"""Beyond the time that a run should take: what is not done then will not be."""
 REFERENCE = "memory"
+
+Bus = Callable[[], AbstractAsyncContextManager[GatewayBus]]
 
 
 @asynccontextmanager
@@ -51,34 +59,49 @@ async def _local() -> AsyncIterator[GatewayBus]:
     """A gateway's end whose one worker is another process."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, "-m", "streamscribe.bench.bus_echo", str(theirs.fileno())]
-    with subprocess.Popen(command, pass_fds=[theirs.fileno()]):  # noqa: ASYNC220 - before anything is measured
-        theirs.close()
-        link = await Link.open(ours)
-        bus = LocalGatewayBus(BACKLOG_S, REPLAY_S, lambda opened: 1)
-        bus.join(1, link)
-        yield bus
-        link.close()
-        await link.closed
+    with subprocess.Popen(command, pass_fds=[theirs.fileno()]) as worker:  # noqa: ASYNC220 - nothing is measured yet
+        try:
+            theirs.close()
+            link = await Link.open(ours)
+            bus = LocalGatewayBus(BACKLOG_S, REPLAY_S, lambda opened: 1)
+            bus.join(1, link)
+            yield bus
+            link.close()
+            await link.closed
+        finally:
+            worker.kill()  # else leaving this block waits for it
 
 
-WAYS: dict[str, Callable[[], AbstractAsyncContextManager[GatewayBus]]] = {REFERENCE: _memory, "local": _local}
+WAYS: dict[str, Bus] = {REFERENCE: _memory, "local": _local}
 
 
-def run(*, streams: int, seconds: float, brokers: str = "") -> Report:
-    """Measures each way for `seconds` in all; Kafka's too, where `brokers` are named."""
+def run(*, streams: int, seconds: float, kafka: bool = False, brokers: str = "") -> Report:
+    """Measures each way for `seconds` in all: Kafka's too over `brokers`, or with `kafka` over a small one of its own.
+
+    Raises SettingsError where that one is not installed, and BusUnavailable where no broker answers, or one no more.
+    """
     ways = dict(WAYS)
-    if brokers:
-        from streamscribe.bench.bus_kafka import over_kafka
+    with ExitStack() as stack:
+        if kafka and not brokers:
+            brokers = stack.enter_context(foreign(broker_command)).address
+        if brokers:
+            from streamscribe.bench.bus_kafka import over_kafka
 
-        ways["kafka"] = lambda: over_kafka(brokers, BACKLOG_S)
-    figures = uvloop.run(_measure(ways, streams, seconds))
+            ways["kafka"] = partial(over_kafka, brokers, BACKLOG_S)
+        figures = uvloop.run(_in_time(ways, streams, seconds))
     settings = {"streams": streams, "seconds": seconds, "rounds": ROUNDS, "chunk_ms": 1000 * CHUNK_S}
     return report("bus", settings, figures)
 
 
-async def _measure(
-    buses: dict[str, Callable[[], AbstractAsyncContextManager[GatewayBus]]], count: int, seconds: float
-) -> dict[str, float]:
+async def _in_time(buses: dict[str, Bus], count: int, seconds: float) -> dict[str, float]:
+    try:
+        async with asyncio.timeout(len(buses) * (seconds + FLOOD_S) + SPARE_S):
+            return await _measure(buses, count, seconds)
+    except TimeoutError:
+        raise BusUnavailable("a bus did not answer all that it was given") from None
+
+
+async def _measure(buses: dict[str, Bus], count: int, seconds: float) -> dict[str, float]:
     trips: dict[str, list[list[float]]] = {name: [] for name in buses}
     costs_s: dict[str, float] = {}
     floods: dict[str, float] = {}

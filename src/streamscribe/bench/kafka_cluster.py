@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from socket import create_connection
 from time import perf_counter
@@ -27,6 +27,7 @@ RESULT_PARTITIONS = 16
 COST_MS = 10
 START_TIMEOUT_S = 20.0
 ANSWER_TIMEOUT_S = 60.0
+SETTLE_TIMEOUT_S = 120.0
 LOOK_EVERY_S = 0.1
 
 
@@ -49,6 +50,7 @@ class Foreign:
         while perf_counter() < until_s and self._process.poll() is None:
             with suppress(OSError), create_connection(("127.0.0.1", self._port), 1):
                 return
+        self.kill()
         raise BusUnavailable(f"{self._command[0]} does not listen")
 
     def kill(self) -> None:
@@ -169,12 +171,18 @@ class Cluster:
         await self.settled()
 
     async def settled(self) -> None:
-        """Returns when each partition has one worker, and each worker some."""
-        while True:
+        """Returns when each partition has one worker, and each worker some; raises BusUnavailable after long."""
+        shares: list[float] = []
+        until_s = perf_counter() + SETTLE_TIMEOUT_S
+        while perf_counter() < until_s:
             shares = await asyncio.gather(*(one.counted("streamscribe_bus_partitions") for one in self.workers))
             if sum(shares) == AUDIO_PARTITIONS and all(shares):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
+        told = ", ".join(f"{share:g}" for share in shares)
+        raise BusUnavailable(
+            f"{AUDIO_PARTITIONS} partitions, of which the workers have {told} for {SETTLE_TIMEOUT_S:g} s"
+        )
 
     async def _start(self, role: str, *arguments: str) -> Role:
         errors: IO[str] = self._exit.enter_context(tempfile.TemporaryFile("w+"))  # noqa: SIM115 - the stack closes it
@@ -189,20 +197,23 @@ class Cluster:
 @asynccontextmanager
 async def kafka_cluster(gateways: int, workers: int) -> AsyncIterator[Cluster]:
     """A cluster that is ready, with a broker and a Redis of its own."""
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        cluster = Cluster(
-            _foreign(stack, broker_command, Path(folder)), _foreign(stack, redis_command, Path(folder)), stack
-        )
+    with foreign(broker_command) as broker, foreign(redis_command) as redis, ExitStack() as stack:
+        cluster = Cluster(broker, redis, stack)
         await cluster.topics()
         await asyncio.gather(*(cluster.add_gateway(number) for number in range(gateways)), cluster.add_workers(workers))
         yield cluster
 
 
-def _foreign(stack: ExitStack, command: Callable[[int], Sequence[str]], folder: Path) -> Foreign:
-    port = free_port()
-    foreign = Foreign(command(port), port, folder)
-    stack.callback(foreign.kill)
-    return foreign
+@contextmanager
+def foreign(command: Callable[[int], Sequence[str]]) -> Iterator[Foreign]:
+    """One that listens, at a free port and in a folder of its own; it ends with the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        running = Foreign(command(port), port, Path(folder))
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
 def _command(*words: str) -> list[str]:

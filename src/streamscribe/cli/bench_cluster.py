@@ -24,7 +24,12 @@ app = typer.Typer()
 def bus(
     sessions: SessionsOption = 100,
     seconds: SecondsOption = 10,
-    kafka: Annotated[str, typer.Option(help="Brokers, to measure the log too; it gets topics that stay.")] = "",
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="Kafka's log too, over a small broker of the measurement's own.")
+    ] = False,
+    brokers: Annotated[
+        str, typer.Option(help="Kafka's log too, over these, as host:9092; they get topics that stay.")
+    ] = "",
     json: JsonOption = False,
     check: CheckOption = False,
 ) -> None:
@@ -35,14 +40,15 @@ def bus(
     ```
     streamscribe bench bus --check
     streamscribe bench bus --sessions 200 --seconds 30 --json
-    streamscribe bench bus --kafka localhost:9092
+    streamscribe bench bus --kafka --check
+    streamscribe bench bus --brokers localhost:9092
     ```
     """
     from streamscribe.bench import bus as bench
 
     tell(
         f"{sessions} streams over each bus",
-        partial(bench.run, streams=sessions, seconds=seconds, brokers=kafka),
+        partial(bench.run, streams=sessions, seconds=seconds, kafka=kafka, brokers=brokers),
         json,
         check,
     )
