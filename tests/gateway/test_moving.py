@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
-from streamscribe.core.errors import BusUnavailable, SessionNotFound
+from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
 from streamscribe.core.messages import Audio, Closed, Connected, ErrorSent, Resumed
 from streamscribe.core.records import Finished
 from streamscribe.gateway import unclaimed
@@ -47,6 +48,16 @@ async def test_the_log_tells_of_a_session_that_comes_by_its_own_trace_only(
     assert "session opened" in told
     assert sink.of(Connected)[0].trace_id in told
     assert fresh.of(Connected)[0].trace_id not in told
+
+
+async def test_a_session_that_is_left_to_another_gateway_has_not_failed(first: Site) -> None:
+    sink = RecordingSink()
+    live = await first.begun(sink)
+    with capture_logs() as lines:
+        await first.hub.let_all_go(5.0)
+    assert live.over
+    assert [line["event"] for line in lines] == ["session left to another gateway"]
+    assert isinstance(sink.error, LeaseLost)
 
 
 @pytest.mark.parametrize("ended", [False, True])

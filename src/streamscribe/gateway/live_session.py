@@ -245,13 +245,15 @@ class LiveSession:
     def let_go(self, error: StreamScribeError) -> None:
         """Ends here, not for its worker: another gateway has the session, or will. The connection is closed.
 
-        A client whose session was taken is told; whoever is to come back elsewhere only sees the close code.
+        A client whose session was taken is told; whoever is to come back elsewhere only sees the close code, and
+        nothing has failed.
         """
         if self.over:
             return
         if self._sink is not None and isinstance(error, SessionSuperseded):
             self._sink.send(ErrorSent(error))
-        self._disconnect(error)
+            self._disconnect(error)
+        self._close(error)
         self._cease()
         self._unpublished.clear()
         self._owner.left(self)
@@ -289,13 +291,15 @@ class LiveSession:
             self._arm()
 
     def _disconnect(self, error: StreamScribeError | None) -> None:
-        sink, self._sink = self._sink, None
-        if sink is None:
-            return
-        self.failure = error
-        if error is not None:
+        if error is not None and self._sink is not None:
             self._owner.failed(self, error)
-        sink.close(error)
+        self._close(error)
+
+    def _close(self, error: StreamScribeError | None) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            self.failure = error
+            sink.close(error)
 
     def _arm(self) -> None:
         """Keeps a timer no later than the session's; one that comes early finds nothing to do and arms the next."""
