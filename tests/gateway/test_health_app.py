@@ -48,3 +48,14 @@ async def test_with_the_tenants_file_of_the_gateways_a_key_opens_the_metrics(tmp
 
 async def test_who_serves_without_keys_tells_its_metrics_without_keys() -> None:
     assert await statuses(load(None, {"gateway.no_auth": True}), ELSEWHERE) == {**PROBES, "/metrics": 200}
+
+
+@pytest.mark.parametrize(("peer", "status"), [(HERE, 404), (ELSEWHERE, 403)])
+async def test_who_would_drain_it_as_a_gateway_is_told_how_it_is_drained(peer: str, status: int) -> None:
+    async with metrics_door(Settings()) as door:
+        transport = httpx.ASGITransport(create_health_app(Metrics(), Ready(), door), client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://worker") as http:
+            drained, other = await http.post("/admin/drain"), await http.get("/v1/models")
+    assert (drained.status_code, other.status_code) == (status, status)
+    assert ("SIGTERM" in drained.text) == (peer == HERE)
+    assert "SIGTERM" not in other.text

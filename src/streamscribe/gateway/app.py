@@ -21,6 +21,7 @@ from streamscribe.gateway.funasr_connection import Decode
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.refusal import error_response
+from streamscribe.gateway.rest.admin import DRAIN_PATH
 from streamscribe.settings import GatewaySettings, LimitSettings
 
 ASSET_KINDS = (".html", ".js", ".css", ".svg", ".png", ".woff2")
@@ -102,7 +103,11 @@ def create_health_app(metrics: Exposition, readiness: Waiting, auth: Doorkeeper 
     """The port of a process that serves no clients: health for everybody, metrics (which name tenants) for this
     machine, and for those whom `auth` knows."""
     return Starlette(
-        routes=[*_health(readiness), Route(METRICS_PATH, _Metrics(metrics))],
+        routes=[
+            *_health(readiness),
+            Route(METRICS_PATH, _Metrics(metrics)),
+            Route(DRAIN_PATH, _no_drain, methods=["GET", "POST"]),
+        ],
         middleware=[Middleware(AuthMiddleware, authenticator=auth or NobodyElse())],
         exception_handlers={HTTPException: _http_error, Exception: _defect},
     )
@@ -135,6 +140,11 @@ class _Metrics:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         text, content_type = await self._metrics.exposition()
         await Response(text, headers={"content-type": content_type})(scope, receive, send)
+
+
+async def _no_drain(request: Request) -> Response:
+    """For who asks a process without clients what only gateways do."""
+    return error_response(NotFound("only a gateway is drained so; SIGTERM drains this process"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
