@@ -39,6 +39,26 @@ async def test_who_ends_it_is_told_of_the_sessions_that_are_waited_for_and_a_sec
     assert list(temporary.iterdir()) == []
 
 
+async def test_each_step_of_the_end_is_told_in_turn_and_by_each_role(tmp_path: Path) -> None:
+    roles = "--workers=1", "--gateways=1", "--finalizers=1"
+    with cluster_up(tmp_path, *roles, "--set=observe.log_level=info") as up:
+        up.process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(up.process.wait) == 0, up.errors.read_text()[-3000:]
+        said = up.errors.read_text()
+    steps = [
+        "draining the gateways …",
+        "letting workers and finalizers leave …",
+        "ending the broker and Redis …",
+        "The cluster has ended",
+    ]
+    assert [line for line in said.splitlines() if line in steps] == steps
+    begun = said.index(steps[1])
+    assert said.index('"event": "draining"') < said.index('"event": "drained"') < begun
+    for role, first in ("worker", "leaving the group; "), ("finalizer", "draining: "):
+        told = "".join(line for line in said[begun:].splitlines() if line.startswith(f"{role}-0"))
+        assert told.index(f'"event": "{first}') < told.index('"event": "left the group"')
+
+
 def test_too_few_files_that_may_be_open_are_one_line_before_anything_starts(tmp_path: Path) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     done = subprocess.run(

@@ -120,6 +120,7 @@ def up(
     onlooker = _Lines() if json else _Screen()
     with _told_by_flags({"--tenants": tenants, "--kafka": kafka, "--redis": redis}):
         uvloop.run(cluster_up(settings, plan, onlooker, started_at=started_at))
+    _say("The cluster has ended")
 
 
 @contextmanager

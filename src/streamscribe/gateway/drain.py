@@ -68,14 +68,14 @@ async def drain(hub: Hub, gateway: GatewaySettings) -> None:
     hub.go_away(gateway.drain_timeout_s)
     deadline = asyncio.get_running_loop().time() + gateway.drain_timeout_s
     finals_s = FINALS_SHARE * gateway.drain_timeout_s
-    if await _emptied(hub, deadline - finals_s):
-        return
-    _log.warning("sessions closed at the drain deadline", sessions=len(hub))
-    await hub.let_all_go(finals_s / 2)
-    hub.stop_all(going_down())
-    if not await _emptied(hub, deadline):
-        _log.warning("sessions closed without their last finals", sessions=len(hub))
-        hub.kill_all(going_down())
+    if not await _emptied(hub, deadline - finals_s):
+        _log.warning("sessions closed at the drain deadline", sessions=len(hub))
+        await hub.let_all_go(finals_s / 2)
+        hub.stop_all(going_down())
+        if not await _emptied(hub, deadline):
+            _log.warning("sessions closed without their last finals", sessions=len(hub))
+            hub.kill_all(going_down())
+    _log.info("drained")
 
 
 async def _emptied(hub: Hub, until: float) -> bool:

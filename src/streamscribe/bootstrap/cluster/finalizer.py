@@ -26,12 +26,15 @@ from streamscribe.models.pool import WATCH_EVERY_S, Recognition, close_version, 
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.models.slot import Slot
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
+from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import Settings
 
 if TYPE_CHECKING:
     from streamscribe.bus.kafka.finals.answering import KafkaFinalizer
+
+_log = get_logger(__name__)
 
 
 class Stopped(Exception):
@@ -133,7 +136,11 @@ async def serve_finalizer(
                         running.append(tasks.create_task(telling))
                         await stop.wait()
                 readiness.leaving = True
+                _log.info(
+                    "draining: what was read is answered", count=finalizer.waiting, deadline_s=ours.drain_timeout_s
+                )
                 await finalizer.close(ours.drain_timeout_s)
+                _log.info("left the group")
                 for task in running:
                     task.cancel()
 

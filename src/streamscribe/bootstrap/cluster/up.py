@@ -168,7 +168,11 @@ class _Cluster:
             telling.cancel()
         if self._looking is not None:
             self._looking.cancel()
+        if self._others:
+            self._onlooker.step(f"letting workers{' and finalizers' if self._plan.finalizers else ''} leave")
         late += await _ended(self._others, OTHERS_LEAVE_S)
+        if self._services:
+            self._onlooker.step(f"ending {' and '.join(service.name for service in self._services)}")
         for service in self._services:
             service.stop()
         if late:

@@ -104,7 +104,9 @@ async def serve_worker(
                                     await done_before(stop, watchdog.run())
                         finally:  # before the models close, which may take long: the group shall not wait for them
                             readiness.leaving = True
+                            _log.info("leaving the group; others get its sessions", sessions=len(bus.sessions))
                             await bus.close(hung=watchdog.hung)
+                            _log.info("left the group")
                         for task in running:
                             task.cancel()
                 if watchdog.error is not None:
