@@ -134,6 +134,10 @@ async def test_the_session_over_the_quota_is_refused_as_429_and_frees_come_back(
     assert finals_of(await session(url, cut(SPEECH, 6400), key=keyed.acme))
 
 
+def test_a_server_that_listens_on_all_addresses_gives_a_url_that_a_client_can_open(keyed: Keyed) -> None:
+    assert keyed.server.address.http.startswith("http://127.0.0.1:")
+
+
 @pytest.mark.parametrize(
     ("flags", "told_of"),
     [

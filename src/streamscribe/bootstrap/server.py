@@ -19,7 +19,7 @@ from streamscribe.gateway.app import create_app, create_funasr_app
 from streamscribe.gateway.auth import Authenticator, check_exposure
 from streamscribe.gateway.collector import settle_collector
 from streamscribe.gateway.drain import done_before, drain, stop_signals
-from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.gateway.listener import Address, Binding, Listener, bound, is_everywhere, url_here
 from streamscribe.gateway.readiness import Readiness
 from streamscribe.gateway.rest import routes
 from streamscribe.gateway.rest.admin import admin_routes
@@ -30,10 +30,14 @@ from streamscribe.settings import GatewaySettings, Settings
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a server listens, and how long it took from its start to its readiness."""
+    """Where a server listens, and how long it took from its start to its readiness.
+
+    The URLs are for this machine; with `everywhere` it listens on all of its addresses.
+    """
 
     url: str
     funasr_url: str | None
+    everywhere: bool
     ready_s: float
     warmup_s: Mapping[str, float]
 
@@ -107,10 +111,10 @@ def _parts(settings: Settings, role: Role) -> AbstractAsyncContextManager[Parts]
 def _listening(
     gateway: GatewaySettings, ports: Sequence[int], ready_s: float, warmup_s: Mapping[str, float]
 ) -> Listening:
-    host = f"[{gateway.host}]" if ":" in gateway.host else gateway.host
     return Listening(
-        url=f"http://{host}:{ports[0]}",
-        funasr_url=f"ws://{host}:{ports[1]}" if len(ports) > 1 else None,
+        url=url_here("http", gateway.host, ports[0]),
+        funasr_url=url_here("ws", gateway.host, ports[1]) if len(ports) > 1 else None,
+        everywhere=is_everywhere(gateway.host),
         ready_s=ready_s,
         warmup_s=dict(warmup_s),
     )

@@ -114,6 +114,8 @@ def tell(listening: "Listening", what: str = "StreamScribe is ready") -> None:
     out.print(f"  OpenAI's REST   {listening.url}/v1")
     if listening.funasr_url:
         out.print(f"  FunASR clients  {listening.funasr_url}")
+    if listening.everywhere:
+        out.print("  other machines  by any address or name of this one: it listens on all")
 
 
 def tell_json(listening: "Listening") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import ipaddress
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
@@ -52,6 +53,21 @@ def bound(*addresses: Address) -> Iterator[list[socket.socket]]:
     """
     with ExitStack() as stack:
         yield [stack.enter_context(closing(_bind(address))) for address in addresses]
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether who listens there does so on all addresses of the machine."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def url_here(scheme: str, host: str, port: int) -> str:
+    """By which a client on this machine reaches who listens on the host: by loopback where that means everywhere."""
+    if is_everywhere(host):
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 class _Server(uvicorn.Server):

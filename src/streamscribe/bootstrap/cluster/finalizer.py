@@ -20,7 +20,7 @@ from streamscribe.core.errors import ModelUnavailable
 from streamscribe.core.fair_share import Share
 from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import done_before, stop_signals
-from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.gateway.listener import Address, Binding, Listener, bound, url_here
 from streamscribe.models.memory import share_heap
 from streamscribe.models.pool import WATCH_EVERY_S, Recognition, close_version, start_and_wait
 from streamscribe.models.ports import Hypothesis, SegmentRequest
@@ -126,7 +126,7 @@ async def serve_finalizer(
                 running = [tasks.create_task(work) for work in (*works, *ends)]
                 if await done_before(stop, asyncio.to_thread(start_and_wait, recognition)):
                     finalizer.attach(hearing)
-                    url = f"http://{ours.health_host}:{listener.ports[0]}"
+                    url = url_here("http", ours.health_host, listener.ports[0])
                     warmup_s = {part.name: part.warmup_s for part in recognition.parts}
                     name = f"finalizer-{finalizer.name}"
                     async with on_board(settings.store, name, lambda: None, caches.levels):

@@ -19,7 +19,7 @@ from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
 from streamscribe.core.records import SessionOpened
 from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import done_before, stop_signals
-from streamscribe.gateway.listener import Address, Binding, Listener, bound
+from streamscribe.gateway.listener import Address, Binding, Listener, bound, url_here
 from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.logs import get_logger
 from streamscribe.observe.metrics import Metrics
@@ -89,7 +89,7 @@ async def serve_worker(
                         running: list[asyncio.Task[object]] = [tasks.create_task(work) for work in works]
                         try:
                             if await done_before(stop, asyncio.to_thread(side.models.wait_ready)):
-                                url = f"http://{worker.health_host}:{listener.ports[0]}"
+                                url = url_here("http", worker.health_host, listener.ports[0])
                                 look = partial(_look, load, bus, side, elsewhere)
                                 idle = Idle(settings.kafka.audio_partitions, lambda: bus.partitions)
                                 async with on_board(settings.store, bus.owner, look, side.caches.levels, idle.watch):
