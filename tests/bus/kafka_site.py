@@ -15,10 +15,12 @@ from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.wire.bus_records import decode_event, encode_record
 from tests.sim.broker import Broker
 from tests.sim.clock import Node, VirtualLoop, run_virtually
-from tests.sim.cluster import KAFKA, MAX_MESSAGE_BYTES, _WorkerEnd
+from tests.sim.cluster import KAFKA as CLUSTER
+from tests.sim.cluster import MAX_MESSAGE_BYTES, _WorkerEnd
 from tests.sim.group import Group
 
 A, B = SessionId("a"), SessionId("b")
+KAFKA = CLUSTER.model_copy(update={"audio_partitions": 1})
 TOPICS = Topics.of(KAFKA)
 LEASE_S, ORPHANED_S = 2.0, 45.0
 

@@ -11,10 +11,23 @@ from hypothesis import strategies as st
 from streamscribe.core import errors
 from streamscribe.core.audio import Encoding
 from streamscribe.core.errors import BadRequest, InternalError, QuotaExceeded, StreamScribeError
+from streamscribe.core.fair_share import MAX_WEIGHT
 from streamscribe.core.ids import SessionId, TenantId, TraceId
-from streamscribe.core.options import AudioFormat, SessionOptions
+from streamscribe.core.options import (
+    MAX_CHUNK_MS,
+    MAX_SEGMENT_MS,
+    MAX_SILENCE_MS,
+    MAX_SPEECH_MS,
+    MIN_CHUNK_MS,
+    MIN_SEGMENT_MS,
+    MIN_SILENCE_MS,
+    MIN_SPEECH_MS,
+    AudioFormat,
+    EndpointOptions,
+    SessionOptions,
+)
 from streamscribe.core.records import AudioChunk, Emitted, Failed, Progress, Record, SessionOpened, WorkerEvent
-from streamscribe.wire.bus_records import VERSION, decode_event, decode_record, encode_event, encode_record
+from streamscribe.wire.bus_records import MAX_INDEX, VERSION, decode_event, decode_record, encode_event, encode_record
 
 _IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}", fullmatch=True)
 _ERRORS = [
@@ -31,8 +44,26 @@ st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False
 st.register_type_strategy(
     AudioFormat, st.builds(AudioFormat, st.sampled_from(Encoding), st.integers(8_000, 48_000), st.integers(1, 2))
 )
+st.register_type_strategy(
+    EndpointOptions,
+    st.builds(
+        EndpointOptions,
+        st.none() | st.integers(MIN_SILENCE_MS, MAX_SILENCE_MS),
+        st.none() | st.integers(MIN_SEGMENT_MS, MAX_SEGMENT_MS),
+        st.none() | st.integers(MIN_SPEECH_MS, MAX_SPEECH_MS),
+    ),
+)
+st.register_type_strategy(
+    SessionOptions, st.builds(SessionOptions, chunk_ms=st.none() | st.integers(MIN_CHUNK_MS, MAX_CHUNK_MS))
+)
 
-RECORDS = st.one_of([st.from_type(kind) for kind in get_args(Record)])
+_BOUNDED = {"index": st.integers(0, MAX_INDEX), "weight": st.integers(1, MAX_WEIGHT)}
+RECORDS = st.one_of(
+    [
+        st.builds(kind, **{name: one for name, one in _BOUNDED.items() if name in kind.__dataclass_fields__})
+        for kind in get_args(Record)
+    ]
+)
 EVENTS = st.one_of([st.from_type(kind) for kind in get_args(Emitted) if kind is not Failed])
 ENVELOPES = st.one_of(RECORDS.map(encode_record), EVENTS.map(encode_event))
 
@@ -91,6 +122,30 @@ def test_a_damaged_envelope_is_a_value_or_a_bad_request(envelope: bytes, data: s
     only_bad_requests(envelope[: data.draw(st.integers(0, len(envelope) - 1))])
     with pytest.raises(BadRequest):
         decode_record(envelope + b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("index", -1),
+        ("index", MAX_INDEX + 1),
+        ("weight", 0),
+        ("weight", -1),
+        ("weight", 2**63),
+        ("options", {"chunk_ms": 0}),
+        ("options", {"chunk_ms": 2**62}),
+        ("options", {"endpoint": {"silence_ms": 0}}),
+        ("options", {"endpoint": {"max_segment_ms": -1}}),
+        ("options", {"endpoint": {"max_segment_ms": 2**62}}),
+        ("options", {"endpoint": {"min_speech_ms": -1}}),
+        ("options", {"audio": {"sample_rate": 0}}),
+    ],
+)
+def test_what_no_gateway_sends_of_a_session_reaches_no_worker(field: str, value: object) -> None:
+    opened = {"session_id": "a", "index": 0, "tenant_id": "t", "trace_id": "x", "options": {}}
+    assert isinstance(decode_record(msgspec.msgpack.encode((VERSION, 1, opened))), SessionOpened)
+    with pytest.raises(BadRequest):
+        decode_record(msgspec.msgpack.encode((VERSION, 1, opened | {field: value})))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streamscribe.core.audio import to_samples
-from streamscribe.core.options import EndpointOptions, SessionOptions
+from streamscribe.core.options import MAX_SEGMENT_MS, EndpointOptions, SessionOptions
 from streamscribe.core.records import Finished
 from streamscribe.models.pool import Models, Recognition, close_version, start_and_wait
 from tests.worker.kit import OFFLINE, HeardRecognizer, Rig, fake_models, replica_of, rig, silence, voice
@@ -16,8 +16,16 @@ from tests.worker.kit import OFFLINE, HeardRecognizer, Rig, fake_models, replica
 LIVE = SessionOptions()
 
 
+class ShortWinded(HeardRecognizer):
+    """Takes less than a session may wish for."""
+
+    @property
+    def max_samples(self) -> int:
+        return to_samples(20_000)
+
+
 def recognizer_with(tail_padding_ms: int) -> HeardRecognizer:
-    recognizer = HeardRecognizer()
+    recognizer = ShortWinded()
     recognizer.tail_padding_ms = tail_padding_ms
     return recognizer
 
@@ -61,7 +69,7 @@ async def test_law_7_a_version_with_a_longer_tail_gets_no_longer_segments_than_i
     """Of voice without a pause, too: there each segment begins where the one before was cut."""
     first, second = recognizer_with(0), recognizer_with(2000)
     models = fake_models(first)
-    longest = replace(OFFLINE, endpoint=EndpointOptions(max_segment_ms=60_000))
+    longest = replace(OFFLINE, endpoint=EndpointOptions(max_segment_ms=MAX_SEGMENT_MS))
     most = first.max_samples
     async with rig(models) as worker:
         await worker.open("s", longest)
@@ -72,7 +80,7 @@ async def test_law_7_a_version_with_a_longer_tail_gets_no_longer_segments_than_i
             await say(worker, silence(3000))
             await worker.end("s")
             assert isinstance(await worker.over("s"), Finished)
-        assert max(heard(first)) > most - to_samples(2000)
+        assert max(heard(first)) > most - to_samples(2500)
         assert len(heard(second)) > 2
         assert all(length <= most for length in heard(second))
         assert max(heard(second)) <= most - to_samples(300)

@@ -67,12 +67,17 @@ class IgnoredHotword:
 class EndpointOptions:
     """When speech counts as ended. Times in milliseconds; None takes the server's default.
 
-    Voice shorter than `min_speech_ms` is no segment.
+    Voice shorter than `min_speech_ms` is no segment. Raises ValueError that names the field for what is out of bounds.
     """
 
     silence_ms: int | None = None
     max_segment_ms: int | None = None
     min_speech_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check("endpoint.silence_ms", self.silence_ms, MIN_SILENCE_MS, MAX_SILENCE_MS)
+        _check("endpoint.max_segment_ms", self.max_segment_ms, MIN_SEGMENT_MS, MAX_SEGMENT_MS)
+        _check("endpoint.min_speech_ms", self.min_speech_ms, MIN_SPEECH_MS, MAX_SPEECH_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,8 @@ class SessionOptions:
 
     `ignored_hotwords` were asked for too; the client is told of them, and they go no further than the gateway.
     `chunk_ms` is the first pass's chunk, of those that the model offers the nearest; None leaves it to `latency`.
-    Without `store` no cache keeps anything of the session.
+    Without `store` no cache keeps anything of the session. Raises ValueError that names the field for what is out of
+    bounds.
     """
 
     audio: AudioFormat = field(default_factory=AudioFormat)
@@ -99,3 +105,11 @@ class SessionOptions:
     sequenced: bool = False
     live: bool = True
     store: bool = True
+
+    def __post_init__(self) -> None:
+        _check("chunk_ms", self.chunk_ms, MIN_CHUNK_MS, MAX_CHUNK_MS)
+
+
+def _check(name: str, value: int | None, least: int, most: int) -> None:
+    if value is not None and not least <= value <= most:
+        raise ValueError(f"{name} must be {least} to {most}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.fair_share import MAX_WEIGHT
 from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.options import Hotword, SessionOptions
 from streamscribe.core.results import Result
@@ -17,7 +18,8 @@ from streamscribe.core.rules import NO_POLICY, RuleHit, TextPolicy
 class SessionOpened:
     """Always record 0. `policy` is the tenant's at that time, `weight` its share beside other tenants'.
 
-    With a `checkpoint` another worker had the session, and its records go on with the checkpoint's.
+    With a `checkpoint` another worker had the session, and its records go on with the checkpoint's. Raises ValueError
+    for a weight that is none.
     """
 
     session_id: SessionId
@@ -28,6 +30,10 @@ class SessionOpened:
     policy: TextPolicy = NO_POLICY
     checkpoint: Checkpoint | None = None
     weight: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.weight <= MAX_WEIGHT:
+            raise ValueError(f"weight must be 1 to {MAX_WEIGHT}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ from streamscribe.core.records import (
 )
 
 VERSION = 1
+MAX_INDEX = 2**53
+"""No session has so many records; what is added to such an index is still an integer of any reader."""
+
 _ARRAY_OF_THREE = 0x93
 _HEADER_BYTES = 3
 
@@ -85,7 +88,10 @@ def decode_record(data: bytes | memoryview) -> Record:
 
     Raises BadRequest for what is no record of this version, and nothing else for any bytes.
     """
-    return decode_envelope(data, _record_decoders, "a record")
+    record = decode_envelope(data, _record_decoders, "a record")
+    if not 0 <= record.index <= MAX_INDEX:
+        raise BadRequest("the index of a record is out of bounds", field="index")
+    return record
 
 
 def encode_event(event: Emitted) -> bytes:

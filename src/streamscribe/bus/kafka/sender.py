@@ -159,7 +159,10 @@ class Sender:
                 self.delivered_to[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
             if error is not None:
                 self._replace_after(error, sent_by)
-            done(None if error is None else config.typed(error))
+            try:
+                done(None if error is None else config.typed(error))
+            except Exception as defect:  # noqa: BLE001 - the others are to be told too
+                self._loop.call_exception_handler({"message": "a record's report met a defect", "exception": defect})
         if self._full and self.unsent_bytes <= MAX_UNSENT_BYTES // 2:
             self._full = False
             self.on_room()

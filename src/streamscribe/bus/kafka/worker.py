@@ -13,6 +13,7 @@ from streamscribe.bus.kafka.membership import Membership, OnPartitions
 from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.partition import Partition
+from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
@@ -215,6 +216,9 @@ class KafkaWorkerBus:
         record = decode_record(message.value() or b"")
         if record.session_id != read_key(message.key()):
             raise BadRequest("the key must be the record's session", field="key")
+        is_new = record.session_id not in partition.sessions
+        if is_new and number != partition_of(record.session_id, self._kafka.audio_partitions):
+            raise BadRequest("the partition must be that of the record's session", field="partition")
         self._sessions.receive(partition, record, headers, offset)
         self._steer(partition)
 
