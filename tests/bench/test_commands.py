@@ -72,6 +72,13 @@ def test_models_that_cannot_be_replaced_are_a_wrong_use():
     assert "fake" in done.stderr
 
 
+def test_a_time_in_which_no_worker_could_be_killed_is_refused_before_anything_starts():
+    command = [sys.executable, "-m", "streamscribe.cli", "bench", "cluster", "--part", "kill", "--seconds", "5"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert all(told in done.stderr for told in ("--seconds", "10<="))
+
+
 def test_listed_names_are_written_where_they_are_said_and_nowhere_else(tmp_path):
     clips = [{"audio": str(one.audio), "text": one.text} for one in utterances()[:4]]
     manifest = tmp_path / "clips.jsonl"

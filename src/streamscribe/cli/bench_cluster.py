@@ -10,6 +10,7 @@ from streamscribe.cli.measured import tell
 from streamscribe.cli.options import (
     CheckOption,
     ClusterPartsOption,
+    HarmSecondsOption,
     JsonOption,
     RolledOption,
     SecondsOption,
@@ -59,7 +60,7 @@ def cluster(
     part: ClusterPartsOption = None,
     sessions: SessionsOption = 40,
     rolled: RolledOption = 100,
-    seconds: SecondsOption = 60,
+    seconds: HarmSecondsOption = 60,
     kafka: Annotated[
         bool, typer.Option("--kafka", help="A cluster over Kafka and Redis, small ones of its own, instead of `serve`.")
     ] = False,

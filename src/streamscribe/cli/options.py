@@ -111,6 +111,9 @@ SwapProfileOption = Annotated[str, typer.Option("--profile", help="Which models 
 SwapsOption = Annotated[int, typer.Option(min=1, max=1000, help="How often, one after the other.")]
 SessionsOption = Annotated[int, typer.Option(min=1, max=5000, help="Live sessions at once, in real time.")]
 SecondsOption = Annotated[float, typer.Option(min=1, max=3600, help="How long to measure.")]
+HarmSecondsOption = Annotated[
+    float, typer.Option(min=10, max=3600, help="How long to measure; one kill and what follows take 10 s.")
+]
 ModeOption = Annotated[Mode, typer.Option(help="Which passes run.")]
 LatencyOption = Annotated[Latency, typer.Option(help="How long the chunks of the first pass are.")]
 MinutesOption = Annotated[int, typer.Option(min=2, max=230, help="Minutes of audio, heard as fast as possible.")]
