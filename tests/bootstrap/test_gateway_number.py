@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 import redis
 
-from streamscribe.bootstrap.cluster.number import GatewayNumber
+from streamscribe.bootstrap.cluster.number import GatewayNumber, search
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.settings import KafkaSettings, SettingsError, StoreSettings
@@ -64,7 +64,7 @@ async def test_who_is_told_that_all_are_taken_hears_of_the_one_that_ends_first(s
     """Wherever it began."""
     for n in (1, 2, 0):
         await of(store, f"g{n}", begin=n).take(FIRST)
-    late = [await of(store, "late")._search(range(3), middle) for middle in range(3)]
+    late = [await search(store, "late", range(3), middle) for middle in range(3)]
     assert all(isinstance(found, NumbersTaken) and found.holder == "g1" for found in late)
     assert len(set(late)) == 1
 

@@ -4,11 +4,14 @@ import asyncio
 import json
 import re
 import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import httpx
 import pytest
+import redis
 
 from streamscribe.client.errors import ServerError
 from streamscribe.client.native import NativeClient
@@ -177,6 +180,31 @@ def test_a_gateway_that_is_told_to_stop_ends_well(running: Cluster) -> None:
     own = running.gateway()
     own.process.send_signal(signal.SIGTERM)
     assert own.process.wait() == 0
+
+
+def test_a_gateway_starts_at_a_redis_that_takes_longer_for_each_answer_than_a_stream_may_wait(running: Cluster) -> None:
+    with each_answer_takes(0.3, running.redis_url):
+        own = running.gateway("--set", "store.timeout_s=0.01")
+    own.kill()
+
+
+@contextmanager
+def each_answer_takes(seconds: float, redis_url: str) -> Iterator[None]:
+    """The Redis answers nobody but in the moments between two pauses of so long."""
+    over = threading.Event()
+
+    def slow_down() -> None:
+        with redis.Redis.from_url(redis_url) as admin:
+            while not over.is_set():
+                admin.client_pause(round(seconds * 1000))
+
+    slowing = threading.Thread(target=slow_down)
+    slowing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        slowing.join()
 
 
 @pytest.mark.parametrize(

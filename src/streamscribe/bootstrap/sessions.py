@@ -1,5 +1,7 @@
 """The session store of a process, from its settings."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -39,16 +41,24 @@ def open_shared_sessions(settings: StoreSettings, timeout_s: float | None = None
         raise SettingsError(f"setting store.redis_url: {error}") from None
 
 
-async def check_shared_sessions(settings: StoreSettings) -> None:
-    """Returns when their Redis takes what is written, with a person's patience: who starts is slow himself.
+@asynccontextmanager
+async def patient_sessions(settings: StoreSettings) -> "AsyncIterator[RedisSessions]":
+    """The same store with a person's patience, for a start: who starts is slow himself. Its Redis takes writes.
 
     Raises SettingsError as `open_shared_sessions` does, and StoreUnavailable with what to do next.
     """
     store = open_shared_sessions(settings, PATIENCE_S)
     try:
         await store.check()
+        yield store
     finally:
         await store.close()
+
+
+async def check_shared_sessions(settings: StoreSettings) -> None:
+    """Returns when their Redis takes what is written. Raises what `patient_sessions` does."""
+    async with patient_sessions(settings):
+        pass
 
 
 def open_attempts(settings: StoreSettings) -> "RedisAttempts":

@@ -101,7 +101,7 @@ def _trouble_of(error: Exception) -> Trouble:
         case told.ConnectionError():
             return Trouble(NOT_REACHED, "is it started? type: redis-server, or give another by REDIS_URL")
         case TimeoutError() | told.TimeoutError():
-            return Trouble("Redis does not answer in time")
+            return Trouble("Redis does not answer in time", "see: streamscribe doctor, or raise store.timeout_s")
         case _:
             return Trouble("Redis refused what the session store asked")
 

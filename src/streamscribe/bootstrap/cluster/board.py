@@ -35,12 +35,15 @@ _log = get_logger(__name__)
 
 
 @asynccontextmanager
-async def open_board(settings: StoreSettings) -> "AsyncIterator[RedisBoard]":
-    """That of the store's Redis, which is named and whose package is here (`bootstrap.sessions`)."""
+async def open_board(settings: StoreSettings, timeout_s: float | None = None) -> "AsyncIterator[RedisBoard]":
+    """That of the store's Redis, which is named and whose package is here (`bootstrap.sessions`).
+
+    `timeout_s` in place of the setting.
+    """
     from streamscribe.store.redis_board import RedisBoard
 
     assert settings.redis_url is not None  # noqa: S101 - the caller has opened the store
-    board = RedisBoard(settings.redis_url.get_secret_value(), settings.timeout_s)
+    board = RedisBoard(settings.redis_url.get_secret_value(), timeout_s or settings.timeout_s)
     try:
         yield board
     finally:

@@ -13,7 +13,7 @@ from streamscribe.bootstrap.cluster.health import Health, fail_with
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.platform import decoding
-from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
+from streamscribe.bootstrap.sessions import PATIENCE_S, need_cluster, open_shared_sessions, patient_sessions
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
@@ -77,13 +77,13 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     name = name or new_name()
     metrics = Metrics()
     async with AsyncExitStack() as stack:
-        await check_shared_sessions(settings.store)
         store = open_shared_sessions(settings.store)
         stack.push_async_callback(store.close)
         keep_every_s = settings.store.seat_ttl_s / 3
         claim = GatewayNumber(store, name, keep_every_s)
         stack.push_async_callback(claim.free)
-        number = await claim.take(settings.kafka)
+        async with patient_sessions(settings.store) as patient:
+            number = await claim.take(settings.kafka, patient)
         bus = KafkaGatewayBus(settings.kafka, settings.limits.max_backlog_s, settings.limits.max_message_bytes, number)
         await bus.start()
         stack.push_async_callback(bus.close)
@@ -91,7 +91,8 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         whose = partial(partition_of, partitions=settings.kafka.audio_partitions)
         workers = WorkersDoor(settings.limits, number, whose, metrics.session_shed)
         reader = BoardReader(board, workers)
-        await reader.read()
+        async with open_board(settings.store, PATIENCE_S) as patient_board:
+            await BoardReader(patient_board, workers).read()
         health = Health({BUS: bus.check, STORE: store.check})
         load = LoadControl(settings.limits, metrics.session_shed)
         without_store = settings.store.admit_when_away

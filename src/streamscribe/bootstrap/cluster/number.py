@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from streamscribe.store.redis_sessions import RedisSessions
 
 ASK_EVERY_S = 0.5
-SEARCHES = 5
 
 _log = get_logger(__name__)
 
@@ -45,16 +44,18 @@ class GatewayNumber:
         self._begin = begin
         self._number = -1
 
-    async def take(self, kafka: KafkaSettings) -> int:
+    async def take(self, kafka: KafkaSettings, patient: "RedisSessions | None" = None) -> int:
         """The number of the settings, or one that is free. One of a gateway that died is waited for.
 
-        Raises SettingsError where gateways that live have all that would do; StoreUnavailable.
+        `patient` is asked in place of the store: the same one, with more time for each answer. Raises SettingsError
+        where gateways that live have all that would do; StoreUnavailable.
         """
+        store = patient or self._store
         wished = kafka.gateway_number
         numbers = range(kafka.result_partitions) if wished < 0 else range(wished, wished + 1)
         middle = numbers.start + self._begin(len(numbers))
         before: NumbersTaken | None = None
-        while isinstance(found := await self._search_patiently(numbers, middle), NumbersTaken):
+        while isinstance(found := await search(store, self._gateway, numbers, middle), NumbersTaken):
             if before is None:
                 before = found
                 _log.info("waiting for the number of a gateway", component=found.holder)
@@ -63,25 +64,6 @@ class GatewayNumber:
             await asyncio.sleep(ASK_EVERY_S)
         self._number = found
         return found
-
-    async def _search_patiently(self, numbers: range, middle: int) -> int | NumbersTaken:
-        """Asks again for a while where the store is late: what is late at the start is often this process."""
-        for _ in range(SEARCHES - 1):
-            with suppress(StoreUnavailable):
-                return await self._search(numbers, middle)
-            await asyncio.sleep(ASK_EVERY_S)
-        return await self._search(numbers, middle)
-
-    async def _search(self, numbers: range, middle: int) -> int | NumbersTaken:
-        """Takes the first that is free from `middle` on, and round."""
-        found = await self._store.take_number(self._gateway, range(middle, numbers.stop))
-        if middle == numbers.start or not isinstance(found, NumbersTaken):
-            return found
-        others = await self._store.take_number(self._gateway, range(numbers.start, middle))
-        if not isinstance(others, NumbersTaken):
-            return others
-        first = min(found, others, key=lambda taken: taken.first_ends_us)
-        return replace(first, last_ends_us=max(found.last_ends_us, others.last_ends_us))
 
     async def lost(self) -> str:
         """Keeps the number; returns when another gateway has it, with its name."""
@@ -98,6 +80,18 @@ class GatewayNumber:
         if self._number >= 0:
             with suppress(StoreUnavailable):  # it ends by itself
                 await self._store.free_number(self._gateway, self._number)
+
+
+async def search(store: "RedisSessions", gateway: str, numbers: range, middle: int) -> int | NumbersTaken:
+    """Takes the first that is free from `middle` on, and round."""
+    found = await store.take_number(gateway, range(middle, numbers.stop))
+    if middle == numbers.start or not isinstance(found, NumbersTaken):
+        return found
+    others = await store.take_number(gateway, range(numbers.start, middle))
+    if not isinstance(others, NumbersTaken):
+        return others
+    first = min(found, others, key=lambda taken: taken.first_ends_us)
+    return replace(first, last_ends_us=max(found.last_ends_us, others.last_ends_us))
 
 
 def _taken(wished: int, count: int, holder: str) -> SettingsError:
