@@ -9,6 +9,7 @@ import wave
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -137,3 +138,10 @@ async def ending(socket: ClientConnection) -> tuple[list[dict[str, Any]], int, s
 def spoken(text: str) -> list[str]:
     """The words of a text, without what is not spoken: case and punctuation."""
     return re.findall(r"\w+", text.lower())
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this number runs, or could run."""
+    with suppress(OSError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

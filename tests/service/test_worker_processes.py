@@ -18,7 +18,7 @@ from websockets.asyncio.client import connect
 
 from streamscribe.bench.recordings import recordings
 from streamscribe.bench.swap import Versions
-from streamscribe.bench.worker_fleet import is_alive, until_ready, worker_pids
+from streamscribe.bench.worker_fleet import until_ready, worker_pids
 from streamscribe.client.errors import ServerError
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
 from streamscribe.client.native import NativeClient
@@ -26,7 +26,7 @@ from streamscribe.models.fake.recognizer import DEADLY, FATTENING, HOARD_BYTES
 from streamscribe.settings import load
 from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage, ServerWire
 from tests.service.conftest import EVERYBODY
-from tests.service.kit import cut, figure, noise_speech, session, until_no_session, wav
+from tests.service.kit import cut, figure, is_alive, noise_speech, session, until_no_session, wav
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -28,13 +28,6 @@ def worker_pids(server: RunningServer) -> list[int]:
     return [pid for _, pid in sorted(found)]
 
 
-def is_alive(pid: int) -> bool:
-    """Whether a process of this number runs, or could run."""
-    with suppress(OSError):
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
 async def counted(server: RunningServer, name: str) -> float:
     """The sum of a metric's samples, whatever their labels; 0 where there are none."""
     async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
