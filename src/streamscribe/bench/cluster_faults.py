@@ -20,8 +20,11 @@ KILL_EVERY_S = 5.0
 SPOKEN_S = 1.5
 """Whose wait for the next text counts has so much left to say, and hence should be answered meanwhile."""
 HANG_S = 1.0
-FREEZES = 5
-REPLACED_STREAMS = 100
+FREEZES = 20
+FREEZE_S = 6.0
+"""What a freeze takes at most, with the start of a worker in its place."""
+FROZEN_FOR = 2
+"""Times as long as other harms: that in their minute there are so many freezes."""
 SPARE_FILES = 200
 
 Harm = Callable[[RunningServer], Coroutine[None, None, None]]
@@ -77,6 +80,7 @@ async def replaced(sessions: int, seconds: float) -> dict[str, float]:
 
 async def frozen(sessions: int, seconds: float) -> dict[str, float]:
     """A worker is frozen for three times the time after which it counts as hanging, then let go on, if it still is."""
+    seconds *= FROZEN_FOR
     fenced = freezes = 0.0
 
     async def freeze(server: RunningServer) -> None:
@@ -92,7 +96,16 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
             fenced = await counted(server, "streamscribe_fenced_events_total")
 
     figures, _ = await _under(freeze, sessions, seconds, f"--set=worker.hang_timeout_s={HANG_S}")
-    return figures | {"freezes": freezes, "fenced_events": fenced}
+    return figures | {
+        "freezes": freezes,
+        "missing_freezes": missing(freezes, seconds / FREEZE_S),
+        "fenced_events": fenced,
+    }
+
+
+def missing(freezes: float, possible: float) -> float:
+    """How many freezes are wanting: of `FREEZES`, or of as many as there is time for, but of one at least."""
+    return max(0.0, max(1, min(FREEZES, int(possible))) - freezes)
 
 
 async def _under(

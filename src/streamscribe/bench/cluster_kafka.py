@@ -10,7 +10,7 @@ from time import perf_counter
 
 from streamscribe.bench.chaos_client import Resumer
 from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against, say_in_turn
-from streamscribe.bench.cluster_faults import KILL_EVERY_S, SPARE_FILES, held_under, longest_waits_s
+from streamscribe.bench.cluster_faults import KILL_EVERY_S, SPARE_FILES, held_under, longest_waits_s, missing
 from streamscribe.bench.kafka_cluster import Cluster, kafka_cluster
 from streamscribe.bench.load import CHUNK_S, allow_files, connect, quantile_ms
 from streamscribe.client.native import SILENCE_TIMEOUT_S
@@ -22,11 +22,15 @@ POOL = 8
 """Workers at most that wait to be killed. Others start only when few are left: the broker that is measured with never
 ends a join that a death crosses."""
 LEASE_S = StoreSettings().lease_ttl_s
+FREEZE_S = 12.0
+"""What a freeze takes at most, with the return of the worker."""
+FROZEN_FOR = 4
+"""Times as long as other harms: that in their minute there are as many freezes as there should be."""
 AWAY_S = 30.0
 CALM_S = 12.0
 """Before a harm."""
 OPENED_PER_S = 25
-
+KNOCK_EVERY_S = 1.0
 RECOVERY_S = 20.0
 GREETING = Script.of(1, 4.0, burst_s=1.5, pause_s=1.0)
 
@@ -63,6 +67,7 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
 
 async def frozen(sessions: int, seconds: float) -> dict[str, float]:
     """A worker is frozen for three times a lease, then goes on; again and again."""
+    seconds *= FROZEN_FOR
     freezes = 0
     fenced = 0.0
 
@@ -79,7 +84,11 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
             fenced = await _fenced(cluster)
 
     figures, _ = await _under(freeze, sessions, seconds, workers=WORKERS + 1)
-    return figures | {"freezes": float(freezes), "fenced": fenced}
+    return figures | {
+        "freezes": float(freezes),
+        "missing_freezes": missing(freezes, seconds / FREEZE_S),
+        "fenced": fenced,
+    }
 
 
 async def _fenced(cluster: Cluster) -> float:
@@ -132,8 +141,7 @@ async def without_redis(sessions: int) -> dict[str, float]:
         for name, away in (("frozen", cluster.redis.frozen), ("killed", cluster.redis.killed)):
             await asyncio.sleep(CALM_S)
             async with away():
-                figures[f"{name}_newcomer_answered_ms"] = 1000 * await _answered_s(cluster.urls[0])
-                await asyncio.sleep(AWAY_S)
+                figures[f"{name}_newcomer_answered_ms"] = 1000 * await _answered_s(cluster.urls[0], AWAY_S)
             figures[f"{name}_recovered_ms"] = 1000 * await _first_text_s(cluster.urls[0])
 
     heard, _ = await _under(harm, sessions, 2 * (CALM_S + AWAY_S + RECOVERY_S), workers=WORKERS)
@@ -166,12 +174,15 @@ async def _under(harm: Harm, sessions: int, seconds: float, *, workers: int) -> 
         return await held_under(partial(harm, cluster), cluster.urls, sessions, seconds)
 
 
-async def _answered_s(url: str) -> float:
-    """How long a newcomer waits until he is let in or turned away."""
-    began_s = perf_counter()
-    with suppress(OSError):
-        (await connect(url, partial(Voice, script=GREETING))).leave()
-    return perf_counter() - began_s
+async def _answered_s(url: str, seconds: float) -> float:
+    """How long a newcomer waits at most until he is let in or turned away, of one after the other for so long."""
+    longest_s, until_s = 0.0, perf_counter() + seconds
+    while (began_s := perf_counter()) < until_s:
+        with suppress(OSError):
+            (await connect(url, partial(Voice, script=GREETING))).leave()
+        longest_s = max(longest_s, perf_counter() - began_s)
+        await asyncio.sleep(KNOCK_EVERY_S)
+    return longest_s
 
 
 async def _first_text_s(url: str) -> float:

@@ -5,9 +5,10 @@ and a machine with few cores can hold several.
 """
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial, reduce
 from itertools import count
+from statistics import mean
 from time import perf_counter
 
 from streamscribe.bench.chaos_voice import CLOSE_TIMEOUT_S, Script, Voice, say_in_turn
@@ -27,10 +28,14 @@ BURST_S, PAUSE_S = 0.8, 1.2
 SESSION_S = 12.0
 SETTLE_S = 15.0
 SCRIPTS = 16
-STEPS_PER_S = 1.2 / (BURST_S + PAUSE_S)
-"""A session's: a final for each burst, and now and then a draft."""
-FULL = 0.8
-"""The share of the workers' time that is asked for at their peak: so that few are refused."""
+FIRST_SHARE = 0.6
+"""Of the workers' time, what the first rung's finals take; drafts come to that as long as there is time for them."""
+RUNG, GROWTH = 1.25, 1.05
+"""From rung to rung so much more load comes; goodput that is not so much above the peak's before is no new one."""
+BEYOND = 2
+"""Rungs above a peak that show that it is one: a single one may have had bad luck."""
+RUNG_SHARE = 1 / 3
+"""Of the time that the overload lasts, a rung's."""
 OVERLOAD = 3.0
 LOOK_EVERY_S = 0.5
 SPARE_FILES = 1000
@@ -45,20 +50,59 @@ UNPACED = tuple(
 )
 
 
+class Crowd:
+    """What became of those who came, so many a second, within a while of `seconds`."""
+
+    def __init__(self, per_s: float, seconds: float) -> None:
+        self.per_s = per_s
+        self.seconds = seconds
+        self.finals = 0  # that were told within the while
+        self.waits_s: list[float] = []
+        self.refused = self.broken = 0
+        self.refusals_s: list[float] = []
+        self.memory: list[float] = []
+
+    @property
+    def goodput_per_s(self) -> float:
+        """Finals a second."""
+        return self.finals / self.seconds
+
+
 async def overloaded(seconds: float) -> dict[str, float]:
-    """Sessions come as fast as two workers can serve them, then three times as fast, while others knock."""
+    """More and more sessions come, until goodput grows no more; then three times as many, while others knock."""
     allow_files(SPARE_FILES)
     scripts = [Script.of(seed, SESSION_S, BURST_S, PAUSE_S) for seed in range(SCRIPTS)]
-    served_at_once = FULL * WORKERS * 1000 / STEP_MS / STEPS_PER_S
+    first_per_s = FIRST_SHARE * WORKERS * 1000 / STEP_MS / mean(len(script.bursts) for script in scripts)
     with LocalServer([*ONE_A_STEP, f"--workers={WORKERS}", *MANY]) as server:
         await until_ready(server, WORKERS)
-        peak = await _crowd(server, scripts, served_at_once / SESSION_S, seconds)
-        over = await _crowd(server, scripts, OVERLOAD * served_at_once / SESSION_S, seconds)
+        rungs = await climbed(partial(_crowd, server, scripts, seconds=RUNG_SHARE * seconds), first_per_s)
+        over = await _crowd(server, scripts, OVERLOAD * peak_of(rungs).per_s, seconds=seconds)
+    return {"rungs": float(len(rungs)), **held_against_peak(rungs, over)}
+
+
+async def climbed(crowd: Callable[[float], Awaitable[Crowd]], per_s: float) -> list[Crowd]:
+    """Crowds of which each asks for more, from `per_s` sessions a second on, until goodput does not grow any more."""
+    rungs = [await crowd(per_s)]
+    while peak_of(rungs) in rungs[-BEYOND:]:
+        rungs.append(await crowd(RUNG * rungs[-1].per_s))
+    return rungs
+
+
+def peak_of(rungs: Sequence[Crowd]) -> Crowd:
+    """The last that brought clearly more than those before."""
+    return reduce(lambda peak, rung: rung if rung.goodput_per_s >= GROWTH * peak.goodput_per_s else peak, rungs)
+
+
+def held_against_peak(rungs: Sequence[Crowd], over: Crowd) -> dict[str, float]:
+    """The overload beside the highest goodput of any rung, and beside the peak's waits and memory."""
+    peak = peak_of(rungs)
+    peak_goodput_per_s = max(rung.goodput_per_s for rung in rungs)
     peak_p99_ms, over_p99_ms = (quantile_ms(sorted(crowd.waits_s), 0.99) for crowd in (peak, over))
     return {
-        "peak_goodput_per_s": peak.finals / seconds,
-        "goodput_per_s": over.finals / seconds,
-        "goodput_over_peak": over.finals / peak.finals,
+        "peak_sessions_per_s": peak.per_s,
+        "peak_goodput_per_s": peak_goodput_per_s,
+        "goodput_per_s": over.goodput_per_s,
+        "goodput_over_peak": over.goodput_per_s / peak_goodput_per_s,
         "peak_final_p99_ms": peak_p99_ms,
         "final_p99_ms": over_p99_ms,
         "final_p99_over_peak": over_p99_ms / peak_p99_ms,
@@ -66,27 +110,16 @@ async def overloaded(seconds: float) -> dict[str, float]:
         "refused": float(over.refused),
         "refusals_timed": float(len(over.refusals_s)),
         "refusal_p99_ms": quantile_ms(sorted(over.refusals_s), 0.99),
-        "broken_sessions": float(peak.broken + over.broken),
+        "broken_sessions": float(sum(crowd.broken for crowd in (*rungs, over))),
         "peak_memory_mib": max(peak.memory) / 2**20,
         "memory_mib": max(over.memory) / 2**20,
         "memory_over_peak": max(over.memory) / max(peak.memory),
     }
 
 
-class _Crowd:
-    """What became of those who came within a while."""
-
-    def __init__(self) -> None:
-        self.finals = 0  # that were told within the while
-        self.waits_s: list[float] = []
-        self.refused = self.broken = 0
-        self.refusals_s: list[float] = []
-        self.memory: list[float] = []
-
-
-async def _crowd(server: RunningServer, scripts: Sequence[Script], per_s: float, seconds: float) -> _Crowd:
+async def _crowd(server: RunningServer, scripts: Sequence[Script], per_s: float, *, seconds: float) -> Crowd:
     """Sessions that come so often; counted is what they are told in `seconds`, once the first have left."""
-    crowd, voices, url = _Crowd(), list[Voice](), server.address.websocket
+    crowd, voices, url = Crowd(per_s, seconds), list[Voice](), server.address.websocket
 
     async def come(script: Script) -> None:
         try:

@@ -74,8 +74,9 @@ def cluster(
     - `kill`: a random worker is killed every five seconds
     - `kill_tiny`: the same, with the small models and speech
     - `roll`: each process is replaced, one after the other
-    - `freeze`: a worker is stopped for three times what counts as its death, then goes on
-    - `overload`: three times the sessions that workers can serve
+    - `freeze`: a worker is stopped for three times what counts as its death, then goes on, for twice (with Kafka four
+      times) the seconds: 20 times in those of the default
+    - `overload`: more and more sessions until workers can serve no more, then three times as many
     - `scale`: one, two and four workers
     - `proxy`: a hostile network before the server
     - `streams`: how many a gateway with one worker process keeps up with, beside one process for all
