@@ -126,6 +126,20 @@ class TestDoctor:
         assert f"gateway.port: 127.0.0.1:{port}: address already in use" in done.out
         assert f"type: streamscribe serve --port {port + 1}" in done.out
 
+    def test_of_a_cluster_the_ports_of_its_roles_are_looked_at(self, run):
+        with socket.create_server(("127.0.0.1", 0)) as busy:
+            port = busy.getsockname()[1]
+            ports = [f"--set={name}={port}" for name in ("gateway.port", "worker.health_port", "finalizer.health_port")]
+            away = {"KAFKA_BROKERS": "127.0.0.1:9", "REDIS_URL": "redis://127.0.0.1:9/0"}
+            done = run("doctor", *FAKE, *ports, "--set=finalizer.enabled=true", **away)
+        assert done.code == 1, "its Redis and Kafka are away"
+        typed = [line.strip() for line in done.out.splitlines() if str(port + 1) in line]
+        assert typed == [
+            f"type: streamscribe gateway --port {port + 1}",
+            f"type: streamscribe worker --health-port {port + 1}",
+            f"type: streamscribe finalizer --health-port {port + 1}",
+        ]
+
     def test_a_redis_that_does_not_answer_or_keeps_nothing_is_told_but_does_not_fail_it(self, run):
         nowhere = [*FAKE, "--set", "cache.redis_url=redis://127.0.0.1:9/0"]
         for more, told in (["--set", "cache.transcripts=true"], "no Redis answers"), ([], "cache.transcripts is off"):

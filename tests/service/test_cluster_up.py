@@ -171,6 +171,11 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
         for command in ["doctor", "--set=gateway.port=0", "--set=gateway.funasr_port=-1"], ["sessions", "list"]:
             asked = await asyncio.to_thread(beside, up, *command)
             assert asked.returncode == 0, asked.stdout + asked.stderr
+            if command[0] == "doctor":
+                assert re.search(r"^✓ gateways: 2: \S+ \(number \d+\), \S+ \(number", asked.stdout, re.MULTILINE)
+                assert re.search(r"^✓ workers: 1: \S+ \(partitions 0-\d+\)$", asked.stdout, re.MULTILINE)
+                assert re.search(r"^✓ finalizers: 1: finalizer-\S+$", asked.stdout, re.MULTILINE)
+                assert "✓ partitions of audio-chunks: each has a worker" in asked.stdout
         async with httpx.AsyncClient(timeout=None) as http:
             assert (await http.delete(f"{url}/v1/cache")).json()["workers"] == 2  # finalizers keep things too
             pages = [(await http.get(f"{gateway}/metrics")).text for gateway in gateways]

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from streamscribe.bus.kafka.topics import TopicState
 
 ENSURE = "streamscribe topics ensure"
+TOPICS = "Kafka topics"
+"""The finding of them; well where they are as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,10 @@ def kafka_findings(settings: Settings) -> list[KafkaFinding]:
     try:
         states = topics.check(settings.kafka)
         topics.check_kept(settings.kafka, settings.limits.max_message_bytes)
-        of_topics = KafkaFinding("Kafka topics", True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
+        of_topics = KafkaFinding(TOPICS, True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
     except (SettingsError, BusUnavailable) as error:
         detail, missing, _ = str(error).partition(f"; type: {ENSURE}")
-        of_topics = KafkaFinding("Kafka topics", False, detail, ENSURE if missing else "")
+        of_topics = KafkaFinding(TOPICS, False, detail, ENSURE if missing else "")
     return [KafkaFinding("Kafka", True, "answers"), of_topics, _of_timeout(settings, least_ms)]
 
 

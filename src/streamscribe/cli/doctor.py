@@ -46,7 +46,7 @@ def doctor(
 ) -> None:
     """Say what is installed, what is missing, and what to type; exits 1 where something needed is missing.
 
-    Kafka and Redis are looked at where they are named.
+    Kafka and Redis are looked at where they are named; where both are, who of the cluster runs.
 
     Examples:
 
@@ -87,8 +87,16 @@ def _examine(settings: "Settings") -> Iterator[Finding]:
     yield from _redis(settings)
     yield from _session_store(settings)
     yield from _kafka(settings)
-    for field in ("port", "funasr_port"):
-        yield _port(settings, field)
+    in_cluster = bool(settings.kafka.brokers) and settings.store.redis_url is not None
+    gateway, command = settings.gateway, "gateway" if in_cluster else "serve"
+    yield _port("gateway.port", gateway.host, gateway.port, f"{command} --port")
+    yield _port("gateway.funasr_port", gateway.host, gateway.funasr_port, f"{command} --funasr-port")
+    if in_cluster:
+        worker, finalizer = settings.worker, settings.finalizer
+        yield _port("worker.health_port", worker.health_host, worker.health_port, "worker --health-port")
+        if finalizer.enabled:
+            at = finalizer.health_host, finalizer.health_port
+            yield _port("finalizer.health_port", *at, "finalizer --health-port")
 
 
 def _package(name: str, type_this: str, *, needed: bool) -> Finding:
@@ -161,10 +169,13 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
 
 
 def _kafka(settings: "Settings") -> Iterator[Finding]:
-    """The log between gateways and workers, if one is named."""
-    from streamscribe.bootstrap.kafka import kafka_findings
+    """The log between gateways and workers, if one is named, and who of them runs."""
+    from streamscribe.bootstrap.cluster.present import cluster_findings
+    from streamscribe.bootstrap.kafka import TOPICS, kafka_findings
 
-    for found in kafka_findings(settings):
+    of_kafka = kafka_findings(settings)
+    as_set = any(found.ok for found in of_kafka if found.name == TOPICS)
+    for found in (*of_kafka, *cluster_findings(settings, topics_as_set=as_set)):
         yield Finding(found.name, found.ok, found.detail, found.type_this, found.needed)
 
 
@@ -172,9 +183,7 @@ def _existing(directory: Path) -> Path:
     return next(folder for folder in (directory.absolute(), *directory.absolute().parents) if folder.exists())
 
 
-def _port(settings: "Settings", field: str) -> Finding:
-    host, port = settings.gateway.host, getattr(settings.gateway, field)
-    name = f"gateway.{field}"
+def _port(name: str, host: str, port: int, take_another: str) -> Finding:
     if port <= 0:
         return Finding(name, True, "chosen by the system" if port == 0 else "off", needed=False)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -182,6 +191,6 @@ def _port(settings: "Settings", field: str) -> Finding:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         reason, _, _ = (error.strerror or str(error)).partition(" (while")  # what follows is the address again
-        serve = f"streamscribe serve --{field.replace('_', '-')} {port + 1}"
-        return Finding(name, False, f"{host}:{port}: {reason.lower()}", serve, needed=False)
+        other = f"streamscribe {take_another} {port + 1}"
+        return Finding(name, False, f"{host}:{port}: {reason.lower()}", other, needed=False)
     return Finding(name, True, f"{host}:{port} is free", needed=False)

@@ -200,6 +200,18 @@ class RedisSessions:
         """A gateway needs its number no longer."""
         await self._link.run("free_number", (_NUMBERS,), (gateway, number))
 
+    async def gateways(self) -> dict[int, str]:
+        """The gateways that keep their numbers, by these."""
+        seconds, microseconds = await self._link.ask(self._link.client.time)
+        found = await self._link.ask(lambda: self._link.client.hgetall(_NUMBERS))
+        held = ((number, *text.partition(b" ")) for number, text in found.items())
+        now_us = seconds * 1_000_000 + microseconds
+        return {
+            int(number): name.decode(errors="replace")
+            for number, ends_us, _, name in held
+            if number.isdigit() and ends_us.isdigit() and int(ends_us) > now_us
+        }
+
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:
         """At most `limit` sessions, from an index: Redis never walks its keys for it."""
         total, *names = await self._link.run("list", (_INDEX if tenant_id is None else _seats(tenant_id),), (limit,))
