@@ -87,3 +87,22 @@ async def test_a_file_is_stopped_and_told_nothing(bus: GatewayBus, monkeypatch: 
     live.abandon()
     await speaking
     await hub.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        (OPTIONS, LimitSettings(max_backlog_s=BACKLOG_S, finalize_timeout_s=0.1)),
+        (FILE, LimitSettings(max_backlog_s=BACKLOG_S, max_session_s=1)),
+    ],
+)
+async def test_a_session_of_which_nothing_is_taken_ends_and_waits_no_longer(
+    bus: GatewayBus, options: SessionOptions, limits: LimitSettings
+) -> None:
+    hub = Hub(bus, limits, Metrics(), OpenDoor())
+    sink = RecordingSink()
+    async with asyncio.timeout(30):
+        await speak(hub.open(ACME, options, sink))
+    assert isinstance(sink.error, Overloaded)
+    assert not len(hub)
+    await hub.close()

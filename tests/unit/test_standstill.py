@@ -1,7 +1,7 @@
 """In which order clients hear that workers fall behind: stopped, told to slow down, newcomers refused."""
 
 from streamscribe.core.ids import SessionId
-from streamscribe.core.standstill import REFUSE_SHARE, Standstill
+from streamscribe.core.standstill import REFUSE_SHARE, Standstill, given_up
 
 A, B = SessionId("a"), SessionId("b")
 
@@ -45,3 +45,10 @@ def test_a_few_of_many_keep_nobody_out() -> None:
     refused = still.refusal(2 * most, 14)
     assert refused
     assert refused.retry_after_s
+
+
+def test_a_session_is_given_up_when_its_record_has_waited_as_long_as_it_may() -> None:
+    assert given_up(59.9, 60) is None
+    ended = given_up(60, 60)
+    assert ended
+    assert (ended.message, ended.retry_after_s) == ("workers took nothing of the session for 60 s", 2)

@@ -4,6 +4,8 @@
 2. Where that goes on, its client is told to slow down, each second; drafts, of which a session has one at a time,
    become fewer by themselves.
 3. Where many sessions are stopped for longer, nobody new is let in.
+4. A session of which nothing is taken for as long as finals are waited for is ended (a file: as long as a session may
+   last): what is read no further must have an end of its own.
 
 Admission by load (`core.admission`) keeps most of this from happening: this is for what nobody foresees, as workers
 that die, brokers that are slow, or a machine that others use too.
@@ -28,6 +30,13 @@ class _Still:
     since: float
     seen: float
     told: float
+
+
+def given_up(waited_s: float, patience_s: float) -> Overloaded | None:
+    """Why a session ends of which one record has waited so long for room."""
+    if waited_s < patience_s:
+        return None
+    return Overloaded(f"workers took nothing of the session for {patience_s:g} s", retry_after_s=RETRY_S)
 
 
 class Standstill:

@@ -7,7 +7,7 @@ from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.standstill import Standstill
+from streamscribe.core.standstill import Standstill, given_up
 from streamscribe.gateway.door import Admission
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import Tenant, Ticket
@@ -22,6 +22,7 @@ class Admittance:
         self._rate = SessionRate()
         self._max_new_per_min = limits.max_new_sessions_per_min
         self._standstill = Standstill()
+        self._patience_s, self._patience_with_files_s = limits.finalize_timeout_s, limits.max_session_s
         self._door = door
 
     def enter(self, tenant: Tenant, options: SessionOptions, bus_id: SessionId) -> StreamScribeError | None:
@@ -66,9 +67,13 @@ class Admittance:
         self._door.release(live.admitted, live.bus_id)
         self._standstill.go_on(live.bus_id)
 
-    def stops(self, live: LiveSession) -> bool:
-        """What it has said has no room on the bus; whether its client is to be told."""
-        return self._standstill.stop(live.bus_id, asyncio.get_running_loop().time())
+    def stops(self, live: LiveSession, waited_s: float) -> bool:
+        """What it has said has no room on the bus, for so long; whether its client is to be told. Too long ends it."""
+        is_live = live.admitted.live  # files come as fast as workers take them
+        if error := given_up(waited_s, self._patience_s if is_live else self._patience_with_files_s):
+            live.kill(error)
+            return False
+        return is_live and self._standstill.stop(live.bus_id, asyncio.get_running_loop().time())
 
     def goes_on(self, live: LiveSession) -> None:
         """What it has said had room at once."""

@@ -364,9 +364,9 @@ class Hub:
         if not self._sessions:
             self._empty.set()
 
-    def stops(self, live: LiveSession) -> bool:
-        """What it has said has no room on the bus; whether its client is to be told."""
-        return self._places.stops(live)
+    def stops(self, live: LiveSession, waited_s: float) -> bool:
+        """What it has said has no room on the bus, for so long; whether its client is to be told. Too long ends it."""
+        return self._places.stops(live, waited_s)
 
     def goes_on(self, live: LiveSession) -> None:
         """What it has said had room at once."""

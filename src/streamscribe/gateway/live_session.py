@@ -61,8 +61,11 @@ class SessionOwner(Protocol):
         """The connection of the session is closed with an error."""
         ...
 
-    def stops(self, live: "LiveSession") -> bool:
-        """What it has said has no room on the bus, now or still; whether its client is to be told to slow down."""
+    def stops(self, live: "LiveSession", waited_s: float) -> bool:
+        """What it has said has no room on the bus, now or still; whether its client is to be told to slow down.
+
+        A session that has waited too long is ended.
+        """
         ...
 
     def goes_on(self, live: "LiveSession") -> None:
@@ -338,25 +341,23 @@ class LiveSession:
 
     async def _put(self, record: Record) -> None:
         """Publishes it; while it waits for room, nothing is read from the client (`core.standstill` says what else)."""
-        if not self.admitted.live:
-            await self._bus.publish(record)
-        elif self._bus.room(record.session_id, audio_bytes(record)):
+        if self._bus.room(record.session_id, audio_bytes(record)):
             self._owner.goes_on(self)
             await self._bus.publish(record)
         else:
-            self._stand_still()
+            self._stand_still(self._loop.time())
             try:
                 await self._bus.publish(record)
             finally:
                 if self._standing is not None:
                     self._standing.cancel()
 
-    def _stand_still(self) -> None:
+    def _stand_still(self, since: float) -> None:
         if self.over:
             return
-        if self._owner.stops(self) and self._sink is not None:
+        if self._owner.stops(self, self._loop.time() - since) and self._sink is not None:
             self._sink.send(SlowDown(resume_after_ms=round(SLOW_DOWN_AFTER_S * 1000)))
-        self._standing = self._loop.call_later(SLOW_DOWN_AFTER_S, self._stand_still)
+        self._standing = self._loop.call_later(SLOW_DOWN_AFTER_S, self._stand_still, since)
 
     def _on_bus(self, record: Record) -> Record:
         return record if self.bus_id == self.session_id else replace(record, session_id=self.bus_id)

@@ -53,7 +53,13 @@ class LimitSettings(Section):
     max_session_s: float = bounded(4 * 3600, 1, 48 * 3600, "Length of a session.")
     first_audio_timeout_s: float = bounded(30, 0.1, 600, "A session without audio for so long is closed 4408.")
     idle_timeout_s: float = bounded(30, 0.1, 3600, "A session without any message for so long is closed 4408.")
-    finalize_timeout_s: float = bounded(60, 0.1, 3600, "Without a final for so long after the end, the session fails.")
+    finalize_timeout_s: float = bounded(
+        60,
+        0.1,
+        3600,
+        "Without a final for so long after the end, the session fails; so does a live one whose audio has no room for "
+        "so long, as no worker takes any.",
+    )
     resume_window_s: float = bounded(30, 0, 600, "A session whose connection was lost can be resumed for so long.")
     slow_reader_timeout_s: float = bounded(20, 0.1, 600, "A client that reads nothing for so long is closed 4408.")
     max_unread_bytes: int = bounded(256 * 2**10, 2**12, 2**24, "Results held for one client that does not read.")
