@@ -210,6 +210,9 @@ class DeadPeer:
     async def send(self, message: Any) -> None:
         raise BrokenPipeError
 
+    async def said_goodbye(self) -> bool:
+        return False
+
     def force_close(self, code: int, reason: str) -> None:
         raise AssertionError("it is gone")
 

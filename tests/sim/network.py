@@ -182,10 +182,11 @@ def link_pair(one: Node, other: Node, rng: random.Random, delay: Delay) -> tuple
 
 
 class Inbound:
-    """Messages on their way to one end of a WebSocket, in order."""
+    """Messages on their way to one end of a WebSocket, in order; `arrived` hears of each, read or not."""
 
-    def __init__(self, delay: Delay) -> None:
+    def __init__(self, delay: Delay, arrived: Callable[[Any], None] = lambda item: None) -> None:
         self._delay = delay
+        self._arrived = arrived
         self._items: asyncio.Queue[Any] = asyncio.Queue()
         self._coming: deque[Any] = deque()
         self._newest_at = 0.0
@@ -200,12 +201,16 @@ class Inbound:
     def _arrive(self) -> None:
         item = self._coming.popleft()  # timers of one time may come in any order
         if not self.cut:
-            self._items.put_nowait(item)
+            self._take(item)
+
+    def _take(self, item: Any) -> None:
+        self._arrived(item)
+        self._items.put_nowait(item)
 
     def cut_off(self, last: Any, after_s: float) -> None:
         """What is under way is lost; the end hears `last` after a while."""
         self.cut = True
-        asyncio.get_running_loop().call_later(after_s, self._items.put_nowait, last, context=_NETWORK)
+        asyncio.get_running_loop().call_later(after_s, self._take, last, context=_NETWORK)
 
     async def get(self) -> Any:
         return await self._items.get()
@@ -223,7 +228,7 @@ class WebSocket:
     """A client's connection: at the gateway an ASGI `receive` and `send`, and what its listener offers beyond them."""
 
     def __init__(self, delay: Delay) -> None:
-        self._to_gateway = Inbound(delay)
+        self._to_gateway = Inbound(delay, self._note)
         self._to_client = Inbound(delay)
         self.writable = asyncio.Event()
         self.writable.set()
@@ -259,9 +264,11 @@ class WebSocket:
     async def receive(self) -> dict[str, Any]:
         """ASGI's."""
         event: dict[str, Any] = await self._to_gateway.get()
+        return event
+
+    def _note(self, event: dict[str, Any]) -> None:
         if event["type"] == "websocket.disconnect" and not self._goodbye.done():
             self._goodbye.set_result(not self._broken)
-        return event
 
     async def send(self, event: dict[str, Any]) -> None:
         """ASGI's."""
@@ -275,8 +282,8 @@ class WebSocket:
         self._close(code)
 
     async def said_goodbye(self) -> bool:
-        """Whether the client answered the close."""
-        return await self._goodbye
+        """Whether the client answered the close; once its last frame is here, read or not."""
+        return await asyncio.shield(self._goodbye)
 
     def _close(self, code: int) -> None:
         if not self._closed:

@@ -24,6 +24,9 @@ RESUME_GRACE_S = 1.0
 """Who names a session has so long to say that it resumes one of another gateway, before it is told that no new one is
 let in."""
 
+LAST_WORDS_S = 1.0
+"""What a client said before it went has so long to be heard: behind it, its going may never be read."""
+
 
 class Transport(Protocol):
     """What the listener offers beyond ASGI: when the peer reads, and a close that waits for no reader."""
@@ -106,12 +109,14 @@ class Connection:
         """
         async with self._group:
             self._own(self._write())
+            watch = self._group.create_task(self._watch())
             try:
                 known = session_id is not None and self._hub.is_known(self._tenant, session_id)
                 if not known and not self._closing:
                     self._open(session_id)
                 await self._read()
             finally:
+                watch.cancel()
                 self._hang_up()
         if self._left is not None and not self._left.over and await self._transport.said_goodbye():
             self._left.delivered()
@@ -209,6 +214,14 @@ class Connection:
             self._left = live
         else:
             self._live = live
+
+    async def _watch(self) -> None:
+        """Sees a client go while what it said waits, for room on the bus or for its turn, and nothing more is read."""
+        await self._transport.said_goodbye()
+        while not self._closing:
+            await asyncio.sleep(LAST_WORDS_S)
+            if self._live is not None:  # else it may be on its way here
+                self._hang_up()
 
     def _hang_up(self) -> None:
         """The client is gone."""

@@ -9,6 +9,7 @@ from starlette.types import Message
 
 from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import InternalError, StreamScribeError
+from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import Audio, ClientMessage, Closed, End, Invalid, ServerMessage
 from streamscribe.gateway.connection import Connection
 from streamscribe.gateway.spool import Spool
@@ -35,6 +36,14 @@ class FunasrConnection(Connection):
         self._decode = decode
         self._spool: Spool | None = None
         self._utterance_over: asyncio.Future[None] | None = None
+
+    async def serve(self, session_id: SessionId | None) -> None:
+        """Serves an accepted WebSocket until it is closed."""
+        try:
+            await super().serve(session_id)
+        finally:
+            if self._spool is not None:
+                self._drop(self._spool)
 
     def close(self, error: StreamScribeError | None) -> None:
         """The session is done with this connection (Sink)."""
@@ -110,11 +119,6 @@ class FunasrConnection(Connection):
         if isinstance(message, Closed):
             self._end_utterance()
         return texts
-
-    def _hang_up(self) -> None:
-        super()._hang_up()
-        if self._spool is not None:
-            self._drop(self._spool)
 
     def _end_utterance(self) -> None:
         if self._utterance_over is not None and not self._utterance_over.done():

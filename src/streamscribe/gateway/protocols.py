@@ -5,6 +5,7 @@ peer's connection until TCP gives up, and joins any number of fragments.
 """
 
 import asyncio
+import select
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -173,7 +174,13 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def keepalive_timeout(self) -> None:
-        """No pong came. A peer that sent anything since, or that is not being read, is not dead."""
+        """No pong came. A peer that sent anything since, or that is not being read, is not dead.
+
+        Of one that is not read only the kernel knows whether it has closed its side.
+        """
+        if self.read_paused and _has_closed(self.transport):
+            self.transport.abort()
+            return
         if self.read_paused or self._heard_at > self.ping_sent_at:
             self.pong_timer = None
             self.pending_ping_payload = None
@@ -214,3 +221,10 @@ class BoundedWebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_sent = True
         self.stop_keepalive()
         self.close_timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+
+def _has_closed(transport: asyncio.Transport) -> bool:
+    """Whether the peer sends nothing more, though what it sent before is still to be read."""
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
