@@ -9,6 +9,7 @@ from streamscribe.bootstrap.cluster.board import on_board
 from streamscribe.bootstrap.cluster.finals import Elsewhere, recognition_elsewhere
 from streamscribe.bootstrap.cluster.group import Idle, tell_partitions
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with, metrics_door
+from streamscribe.bootstrap.cluster.loop_watch import loop_watch
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
 from streamscribe.bootstrap.cluster.working import Working, announce_in_group
 from streamscribe.bootstrap.hangups import hangups
@@ -49,7 +50,7 @@ async def serve_worker(
     worker, gateway = settings.worker, settings.gateway
     metrics = Metrics()
     address = Address(worker.health_host, worker.health_port, "worker.health_port")
-    with hangups() as hung_up, bound(address) as sockets:
+    with hangups() as hung_up, bound(address) as sockets, loop_watch(worker.hang_timeout_s):
         async with stop_signals() as stop, metrics_door(settings) as door:
             await check_shared_sessions(settings.store)
             store = open_shared_sessions(settings.store)
