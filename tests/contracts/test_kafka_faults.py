@@ -68,6 +68,28 @@ async def test_no_gateway_reads_what_is_not_its_own(rig: KafkaRig) -> None:
         assert name in keys
 
 
+async def test_a_partition_that_a_worker_begins_with_again_is_read_from_where_its_sessions_can_go_on(
+    rig: KafkaRig,
+) -> None:
+    rig.gateway.attach_gateway(ear := Ear())
+    worker = await rig.start_worker()
+    listener = Listener(worker)
+    records = list(session("a", 20))
+    for record in records[:8]:
+        await rig.gateway.publish(record)
+    async with asyncio.timeout(30):
+        while len(listener.heard[SessionId("a")]) < 8:
+            await asyncio.sleep(0.05)
+        heard = len(listener.heard[SessionId("a")])
+        for partition in range(rig.kafka.audio_partitions):
+            worker._membership.begin_again(partition)
+        while len(listener.heard[SessionId("a")]) == heard:
+            await asyncio.sleep(0.05)
+    for record in records[8:]:
+        await rig.gateway.publish(record)
+    await ear.finished("a")
+
+
 async def test_records_that_nobody_can_read_are_named_in_the_dead_letter_topic_and_hold_up_nobody(
     rig: KafkaRig,
 ) -> None:

@@ -149,6 +149,12 @@ class SimMembership:
     def commit(self, offsets: dict[int, int]) -> None:
         self._wanted.update(offsets)
 
+    def begin_again(self, partition: int) -> None:
+        if partition in self.owned and not self.evicted:
+            self._lost([partition])
+            self._drop([partition])
+            self.assign([partition])
+
     async def revoke(self, numbers: list[int]) -> None:
         """The coordinator's: returns when it has let go; who does not answer in time is thrown out."""
         asked = self._node.spawn(self._let_go(numbers))

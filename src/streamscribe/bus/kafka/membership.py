@@ -24,7 +24,7 @@ OnPartitions = Callable[[Change, Collection[int]], None]
 
 
 class Membership:
-    """The consumer of a worker. What the loop asks for (`pause`, `resume`, `commit`) is done at the next turn.
+    """The consumer of a worker. What the loop asks for is done at the next turn.
 
     A partition begins at its committed offset. Before one is given to another worker, `give_up` is waited for and the
     offsets that it gives are committed; where that takes too long, or the partition was lost already, `lost` is told,
@@ -53,6 +53,7 @@ class Membership:
         self._lock = threading.Lock()
         self._wanted_paused: set[int] = set()
         self._wanted_offsets: dict[int, int] = {}
+        self._wanted_again: set[int] = set()
         self._owned: set[int] = set()  # the rest is the thread's
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
@@ -89,8 +90,19 @@ class Membership:
         with self._lock:
             self._wanted_offsets.update(offsets)
 
+    def begin_again(self, partition: int) -> None:
+        """Loses it, if it is still ours, and begins with it anew where it is committed."""
+        with self._lock:
+            self._wanted_again.add(partition)
+
     def _turn(self) -> None:
         self._turned_at = time.monotonic()
+        with self._lock:
+            again = self._parts(self._wanted_again & self._owned)
+            self._wanted_again.clear()
+        if again:
+            self._on_lost(self._consumer, again)
+            self._on_assign(self._consumer, again)
         with self._lock:
             paused = self._wanted_paused & self._owned
             offsets = {part: at for part, at in self._wanted_offsets.items() if part in self._owned}

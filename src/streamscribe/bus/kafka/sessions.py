@@ -48,6 +48,7 @@ class Sessions:
         steer: Callable[[Partition], None],
         fail: Callable[[StreamScribeError], None],
         took_over: Callable[[SessionOpened], None],
+        lost_one: Callable[[Partition], None],
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.all: dict[SessionId, Owned] = {}
@@ -58,7 +59,7 @@ class Sessions:
         self.lost = self.orphaned = self.quarantined = self.taken_over = 0
         self.leases = leases
         self._topics = topics
-        self._steer, self._fail, self._took_over = steer, fail, took_over
+        self._steer, self._fail, self._took_over, self._lost_one = steer, fail, took_over, lost_one
         self._trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
@@ -288,6 +289,7 @@ class Sessions:
         partition = self.partitions[session.partition]
         partition.let_go(session)
         self._steer(partition)
+        self._lost_one(partition)
 
     def abandon(self, session: Owned, abandoned: SessionAbandoned | None = None) -> None:
         """The worker lets the session go, and nothing more is told of it."""

@@ -24,6 +24,9 @@ from streamscribe.ports import RecordHandler, SessionStore
 from streamscribe.settings import KafkaSettings
 from streamscribe.wire.bus_records import decode_record
 
+LOOK_AGAIN_S = 3.0
+"""Within that time the group says that a partition is another's."""
+
 COMMIT_INTERVAL_S = 0.5
 ORPHANED_AFTER_S = 60.0
 
@@ -72,6 +75,7 @@ class KafkaWorkerBus:
             steer=self._steer,
             fail=self._fail,
             took_over=lambda opened: self.on_taken_over(opened),
+            lost_one=self._look_again,
         )
         self._partitions = self._sessions.partitions
         self._sender: Sender
@@ -260,6 +264,18 @@ class KafkaWorkerBus:
         self.on_partitions("lost", numbers)
         for session in self._lose_partitions(numbers):
             self._sessions.spawn(self._sessions.leases.release([session]), session)
+
+    def _look_again(self, partition: Partition) -> None:
+        """Another worker has a session of it: that worker's is the partition, as the group will say, or was.
+
+        Where it stays ours it is read again, or the session, and those that wait for its lease, would be nobody's.
+        """
+
+        def look() -> None:
+            if self._partitions.get(partition.number) is partition:
+                self._membership.begin_again(partition.number)
+
+        asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _lose_partitions(self, numbers: Collection[int]) -> list[Owned]:
         """The sessions that were theirs, but for those at which the worker hangs: their leases end by themselves."""
