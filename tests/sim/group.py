@@ -164,9 +164,11 @@ class SimMembership:
             self._tasks.remove(asked)
             if not asked.cancelled():
                 asked.result()
-        elif not self.evicted:
-            self._group.members.remove(self)
-            self.evicted = True
+        else:
+            asked.cancel()  # later, the partitions may be its own again
+            if not self.evicted:
+                self._group.members.remove(self)
+                self.evicted = True
 
     def assign(self, numbers: list[int]) -> None:
         """The coordinator's: it reads them from where the group committed."""
