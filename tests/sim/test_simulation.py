@@ -38,6 +38,8 @@ FOUND = {
     3155: "a client that was away for longer than marks are behind was to have missed nothing",
     4000: "a quarantine was told to a connection that had broken: its client finds no session",
     12266: "the finals of a gateway that drains were demanded in time where the only worker did not keep up",
+    910081: "a simulated rebalance that came too late dropped partitions that their worker had been given since",
+    910877: "a Redis that failed at one call in twenty was taken to be away, and a deadly segment never suspected",
 }
 """Seeds that failed once, and of what."""
 

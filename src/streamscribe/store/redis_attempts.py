@@ -13,8 +13,10 @@ from streamscribe.store.redis_link import PREFIX, RedisLink
 
 KEEP_S = 3600
 """What was noted of a segment is forgotten so long after its last attempt."""
+TRIES = 3
+"""Of a call: a Redis that fails at some would else be taken to be away mostly, and no segment ever be suspected."""
 AWAY_S = 1.0
-"""After a call that failed, Redis is not asked for so long: nobody waits for it again and again."""
+"""After a call that failed so often, Redis is not asked for so long: nobody waits for it again and again."""
 MAX_OWED = 4096
 """Notes that wait to be erased; the oldest are given up."""
 
@@ -26,8 +28,8 @@ _T = TypeVar("_T")
 class RedisAttempts:
     """Names of finalizers by session and segment, without a word of what was said.
 
-    A call takes `timeout_s` at most. While Redis is away nothing is noted. What could not be erased then is erased
-    before anything else is noted, or at the end: a note that stays is that of a process which ended.
+    A call takes `TRIES` times `timeout_s` at most. While Redis is away nothing is noted. What could not be erased then
+    is erased before anything else is noted, or at the end: a note that stays is that of a process which ended.
     """
 
     def __init__(
@@ -94,8 +96,9 @@ class RedisAttempts:
         """None where Redis does not answer."""
         if self._clock() < self._away_until:
             return None
-        with suppress(StoreUnavailable):
-            return await call()
+        for _ in range(TRIES):
+            with suppress(StoreUnavailable):
+                return await call()
         self._away_until = self._clock() + AWAY_S
         return None
 
