@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.models.whisper import guards
+from streamscribe.models.whisper.model import _Job
 from streamscribe.models.whisper.features import log_mel
 from streamscribe.models.whisper.vocabulary import Piece
 from streamscribe.models.whisper.word_times import POSITION_SAMPLES, words
@@ -98,12 +99,25 @@ def test_a_text_is_doubtful_when_it_is_unlikely_stammers_or_went_astray():
     assert guards.is_doubtful([9, 5, 6, 5, 6, 5, 6, 5, 6], -0.1, astray=False)
     assert guards.is_doubtful([1, 2, 3], -0.1, astray=True)
     assert not guards.is_doubtful([5, 5, 5, 5, 1, 2, 3], -0.9, astray=False)
+    assert guards.stammers([9, 5, 6, 5, 6, 5, 6, 5, 6])
+    assert not guards.stammers([5, 6, 5, 6, 5, 6])
 
 
 def test_every_look_at_a_segment_counts_to_whether_nobody_spoke():
     assert guards.is_no_speech([0.7])
     assert guards.is_no_speech([0.8, 0.6])
     assert not guards.is_no_speech([0.75, 0.55])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "no_speech", "nobody_spoke"),
+    [([5, 6] * 5, [0.79, 0.685], True), ([5, 6] * 5, [0.79, 0.5], False), ([5, 6, 7], [0.79, 0.685], False)],
+)
+def test_a_stammer_on_what_is_hardly_speech_is_nobodys_though_an_earlier_look_did_not_doubt(
+    tokens, no_speech, nobody_spoke
+):
+    job = _Job(0, None, tokens=tokens, no_speech=no_speech, doubts=[False, True])
+    assert job.nobody_spoke == nobody_spoke
 
 
 def test_audio_bounds_the_tokens():

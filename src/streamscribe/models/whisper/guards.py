@@ -32,9 +32,14 @@ def is_degenerate(tokens: Sequence[int], text: str, limit: int) -> bool:
     return len(spoken) / len(zlib.compress(spoken)) > _MAX_COMPRESSION if spoken else False
 
 
+def stammers(tokens: Sequence[int]) -> bool:
+    """Whether it says the same again and again to its end, as the model does that has heard nothing."""
+    return loop_start(tokens, _STAMMER_TOKENS) is not None
+
+
 def is_doubtful(tokens: Sequence[int], mean_log_probability: float, *, astray: bool) -> bool:
     """Whether a text may be the model's invention: it is astray, stammers, or the model itself hardly believes it."""
-    return astray or mean_log_probability < _UNLIKELY or loop_start(tokens, _STAMMER_TOKENS) is not None
+    return astray or mean_log_probability < _UNLIKELY or stammers(tokens)
 
 
 def is_echo(tokens: Sequence[int], context: Sequence[int]) -> bool:

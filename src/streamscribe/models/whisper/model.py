@@ -111,7 +111,8 @@ class _Job:
 
     @property
     def nobody_spoke(self) -> bool:
-        return all(self.doubts) and guards.is_no_speech(self.no_speech)
+        doubtful = all(self.doubts) or guards.stammers(self.tokens)
+        return doubtful and guards.is_no_speech(self.no_speech)
 
 
 class WhisperModel:
