@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamscribe.models.whisper import guards
-from streamscribe.models.whisper.model import _Job
 from streamscribe.models.whisper.features import log_mel
+from streamscribe.models.whisper.model import _Job
 from streamscribe.models.whisper.vocabulary import Piece
 from streamscribe.models.whisper.word_times import POSITION_SAMPLES, words
 
