@@ -26,7 +26,7 @@ from streamscribe.client.native import NativeClient
 from streamscribe.settings import load
 from streamscribe.wire.native_server import ClosedMessage, ErrorMessage, ResultMessage
 from tests.contracts.redis_server import redis_server
-from tests.service.kit import cut, noise_speech, session
+from tests.service.kit import cut, noise_speech
 
 pytestmark = pytest.mark.timeout(150)
 
@@ -188,9 +188,6 @@ async def test_connections_are_spread_over_the_gateways_and_go_to_those_that_are
             while (answer := await http.get(f"{url}/readyz")).status_code == 200:
                 await asyncio.sleep(0.1)
         assert answer.json()["waiting_for"] == ["workers"]
-        with pytest.raises(ServerError, match=NO_WORKER) as refused:
-            await session(websocket_url(url), [])
-        assert refused.value.error.retry == "after"
         os.kill(up.roles("worker")[0]["pid"], signal.SIGCONT)
         assert all(len(told) >= 3 for told in await all_spoken(url, packet_s=0.0))
         os.kill(up.roles("worker")[0]["pid"], signal.SIGSTOP)

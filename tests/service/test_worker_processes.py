@@ -225,6 +225,7 @@ async def test_audio_that_ends_two_workers_is_quarantined_and_others_hear_all(pa
 
 async def test_a_client_resumes_over_the_death_of_its_worker(pair: RunningServer) -> None:
     pcm = SPEECH[1]
+    await until_ready(pair, WORKERS)  # of tests before this one some have ended
     expected = check_whole(await session(pair.address.websocket, cut(pcm, PACKET_BYTES)))
     async with NativeClient(pair.address.websocket) as client, asyncio.TaskGroup() as tasks:
 
@@ -245,6 +246,7 @@ async def test_a_client_resumes_over_the_death_of_its_worker(pair: RunningServer
 
 async def test_a_file_that_is_being_recognised_survives_its_worker(pair: RunningServer) -> None:
     file = wav(noise_speech(5100, bursts=12))
+    await until_ready(pair, WORKERS)
     async with httpx.AsyncClient(base_url=pair.address.http, timeout=None) as http:
         calm = await http.post("/v1/audio/transcriptions", files={"file": ("a.wav", file)})
         asked = asyncio.create_task(http.post("/v1/audio/transcriptions", files={"file": ("a.wav", file)}))
