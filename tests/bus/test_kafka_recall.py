@@ -1,6 +1,7 @@
 """The reading of many sessions' pasts at once: what is asked of the log, and what each hears."""
 
 import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -9,10 +10,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from streamscribe.bus.kafka import recall
+from streamscribe.bus.kafka import config, recall
 from streamscribe.bus.kafka.envelope import Headers, event_headers, moved_headers, record_headers
 from streamscribe.bus.kafka.past import Past
-from streamscribe.bus.kafka.recall import Reading
+from streamscribe.bus.kafka.recall import Reading, Recall
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import InternalError, SessionNotFound
 from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId, TraceId
@@ -73,6 +74,9 @@ class CountingLog:
             self.at[where] = min(at + 7, len(self.log[where]))
         self.read += len(found)
         return found
+
+    def close(self) -> None:
+        self.at.clear()
 
 
 class Asker:
@@ -319,3 +323,41 @@ async def test_what_belongs_to_no_session_takes_no_room_of_what_is_kept(monkeypa
     read_out(reading, second)
     check_whole(second)
     assert spoken.consumer.read == spoken.size
+
+
+async def test_who_asks_while_a_thread_ends_is_read_by_the_next_one_which_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first_ends, first_may_end = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    class Ending(Recall):
+        """The first thread stands still between its last look at who asks and its end; the next one outlives it."""
+
+        def _next(self, reading: Reading, idle_since: float) -> list[Past] | None:
+            here = threading.current_thread()
+            threads.extend([] if here in threads else [here])
+            if here is not threads[0]:
+                threads[0].join(5)
+                return super()._next(reading, idle_since)
+            asked = super()._next(reading, idle_since)
+            if asked is None:
+                first_ends.set()
+                first_may_end.wait(5)
+            return asked
+
+    spoken = Spoken("first", "second")
+    monkeypatch.setattr(config, "made", lambda *_: spoken.consumer)
+    monkeypatch.setattr(recall, "_LINGER_S", 0.0)
+    reading = Ending(KafkaSettings(brokers="one:9092"), 2**20)
+    first, second = Asker("first", FIRST), Asker("second", FIRST)
+    await asyncio.wait_for(reading.read(first.past), 5)
+    assert await asyncio.to_thread(first_ends.wait, 5)
+    waiting = asyncio.ensure_future(reading.read(second.past))
+    await asyncio.sleep(0)
+    first_may_end.set()
+    await asyncio.wait_for(waiting, 5)
+    check_whole(first)
+    check_whole(second)
+    await reading.close()
+    assert not any(thread.is_alive() for thread in threads)

@@ -106,8 +106,10 @@ class Recall:
             error = BusUnavailable("the session's past cannot be read", retry_after_s=1.0)
             error.__cause__ = trouble
         finally:
+            left: list[Past] = []
             with self._lock:
-                left, self._asked, self._thread = self._asked, [], None
+                if self._thread is threading.current_thread():  # else who asks now has another thread already
+                    left, self._asked, self._thread = self._asked, [], None
             for past in [*left, *(reading.pasts() if reading is not None else ())]:
                 tell(past, error)
             if reading is not None:
@@ -117,8 +119,11 @@ class Recall:
         """Who has asked since; None: it is time to end. What is asked from then on finds another thread."""
         with self._lock:
             asked, self._asked = self._asked, []
-            if self._stopping or (not asked and not reading.busy and time.monotonic() > idle_since + _LINGER_S):
-                self._asked, self._thread = asked, None if not asked else self._thread
+            if self._stopping:
+                self._asked = asked
+                return None
+            if not asked and not reading.busy and time.monotonic() > idle_since + _LINGER_S:
+                self._thread = None
                 return None
             return asked
 
