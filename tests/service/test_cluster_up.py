@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from streamscribe.bootstrap.cluster.up import Plan, surroundings
+from streamscribe.bootstrap.cluster.plan import Plan, surroundings
 from streamscribe.client.address import websocket_url
 from streamscribe.client.errors import ServerError
 from streamscribe.client.native import NativeClient

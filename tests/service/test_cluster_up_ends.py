@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamscribe.bootstrap.cluster.given import LEAST_OPEN_FILES
+from streamscribe.bootstrap.cluster.preflight import LEAST_OPEN_FILES
 from streamscribe.client.address import websocket_url
 from streamscribe.client.native import NativeClient
 from tests.service.test_cluster_up import FLAGS, alive, cluster_up

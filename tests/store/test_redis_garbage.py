@@ -113,6 +113,7 @@ DEEP = b"[" * 100_000
 )
 def test_a_text_that_is_none_of_ours_is_as_if_not_there(text: bytes) -> None:
     assert worker_board.decode_load(text) is None
+    assert not worker_board.takes_no_sessions(text)
     assert worker_board.decode_order(text) is None
     with suppress(StreamScribeError):
         worker_board.decode_told(text)

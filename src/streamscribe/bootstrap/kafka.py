@@ -1,9 +1,9 @@
 """Kafka for commands and processes: whether its client is here, its topics, and what of the cluster needs a hand."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.extras import need_extras
+from streamscribe.bootstrap.finding import Finding
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.settings import Settings, SettingsError
 
@@ -15,17 +15,6 @@ TOPICS = "Kafka topics"
 """The finding of them; well where they are as the settings say."""
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaFinding:
-    """One thing looked at; without `needed` a server runs all the same."""
-
-    name: str
-    ok: bool
-    detail: str
-    type_this: str = ""
-    needed: bool = True
-
-
 def ensure_topics(settings: Settings) -> "list[TopicState]":
     """Makes the topics that are missing; see `bus.kafka.topics.ensure`. Blocks."""
     need_extras("setting kafka.brokers", "kafka")
@@ -34,7 +23,7 @@ def ensure_topics(settings: Settings) -> "list[TopicState]":
     return topics.ensure(settings.kafka, settings.limits.max_message_bytes)
 
 
-def kafka_findings(settings: Settings) -> list[KafkaFinding]:
+def kafka_findings(settings: Settings) -> list[Finding]:
     """What `doctor` says of the cluster that the settings name, if they name one. Blocks."""
     if not settings.kafka.brokers:
         return []
@@ -44,25 +33,25 @@ def kafka_findings(settings: Settings) -> list[KafkaFinding]:
 
         least_ms = topics.min_session_timeout_ms(settings.kafka)
     except (SettingsError, BusUnavailable) as error:
-        return [KafkaFinding("Kafka", False, str(error))]
+        return [Finding("Kafka", False, str(error))]
     try:
         states = topics.check(settings.kafka)
         topics.check_kept(settings.kafka, settings.limits.max_message_bytes)
-        of_topics = KafkaFinding(TOPICS, True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
+        of_topics = Finding(TOPICS, True, ", ".join(f"{one.topic} ({one.partitions})" for one in states))
     except (SettingsError, BusUnavailable) as error:
         detail, missing, _ = str(error).partition(f"; type: {ENSURE}")
-        of_topics = KafkaFinding(TOPICS, False, detail, ENSURE if missing else "")
-    return [KafkaFinding("Kafka", True, "answers"), of_topics, _of_timeout(settings, least_ms)]
+        of_topics = Finding(TOPICS, False, detail, ENSURE if missing else "")
+    return [Finding("Kafka", True, "answers"), of_topics, _of_timeout(settings, least_ms)]
 
 
-def _of_timeout(settings: Settings, least_ms: int | None) -> KafkaFinding:
+def _of_timeout(settings: Settings, least_ms: int | None) -> Finding:
     asked_ms = settings.kafka.session_timeout_ms
     name = "Kafka session timeout"
     if least_ms is None:
-        return KafkaFinding(name, True, f"{asked_ms} ms; the brokers do not say what they allow", needed=False)
+        return Finding(name, True, f"{asked_ms} ms; the brokers do not say what they allow", needed=False)
     if asked_ms < least_ms:
         detail = (
             f"the brokers refuse {asked_ms} ms: set group.min.session.timeout.ms={asked_ms} on them (now {least_ms})"
         )
-        return KafkaFinding(name, False, detail, f"streamscribe doctor --set kafka.session_timeout_ms={least_ms}")
-    return KafkaFinding(name, True, f"{asked_ms} ms; the brokers allow {least_ms}")
+        return Finding(name, False, detail, f"streamscribe doctor --set kafka.session_timeout_ms={least_ms}")
+    return Finding(name, True, f"{asked_ms} ms; the brokers allow {least_ms}")

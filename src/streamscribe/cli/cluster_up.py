@@ -108,7 +108,8 @@ def up(
     require_models(settings)
     import uvloop
 
-    from streamscribe.bootstrap.cluster.up import Plan, cluster_up
+    from streamscribe.bootstrap.cluster.plan import Plan
+    from streamscribe.bootstrap.cluster.up import cluster_up
 
     flags: dict[str, Any] = {"--config": config, "--log-format": log_format}
     common = [word for name, value in flags.items() if value is not None for word in (name, str(value))]

@@ -170,7 +170,7 @@ def _session_store(settings: "Settings") -> Iterator[Finding]:
 
 def _kafka(settings: "Settings") -> Iterator[Finding]:
     """The log between gateways and workers, if one is named, and who of them runs."""
-    from streamscribe.bootstrap.cluster.present import cluster_findings
+    from streamscribe.bootstrap.cluster.roster import cluster_findings
     from streamscribe.bootstrap.kafka import TOPICS, kafka_findings
 
     of_kafka = kafka_findings(settings)

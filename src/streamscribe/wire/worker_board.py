@@ -51,6 +51,7 @@ class _Load(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 encode = msgspec.json.Encoder().encode
+_NO_SESSIONS = b"null"
 _load = msgspec.json.Decoder(_Load)
 _order = msgspec.json.Decoder(Order)
 _told = msgspec.json.Decoder(Told)
@@ -59,7 +60,7 @@ _told = msgspec.json.Decoder(Told)
 def encode_load(load: WorkerLoad | None) -> bytes:
     """How a worker is; None: it takes no sessions."""
     if load is None:
-        return b"null"
+        return _NO_SESSIONS
     models = tuple(
         _Model(m.name, round(m.utilisation, 4), round(m.heard, 2), round(m.lag_p95_s, 4)) for m in load.models
     )
@@ -75,6 +76,11 @@ def decode_load(data: bytes) -> WorkerLoad | None:
     models = tuple(ModelLoad(one.name, one.utilisation, one.heard, one.lag_p95_s) for one in read.models)
     voices = {number: GatewayVoices(*counts) for number, counts in read.voices.items()}
     return WorkerLoad(frozenset(read.partitions), voices, models, read.outage, read.late)
+
+
+def takes_no_sessions(data: bytes) -> bool:
+    """Whether a process tells that it runs and takes no sessions: a finalizer."""
+    return data == _NO_SESSIONS
 
 
 def decode_order(data: bytes) -> Order | None:

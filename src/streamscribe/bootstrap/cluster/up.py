@@ -14,40 +14,35 @@ from pydantic import SecretStr
 from streamscribe.bootstrap.cluster import services
 from streamscribe.bootstrap.cluster.door import WORKERS
 from streamscribe.bootstrap.cluster.front import Front
-from streamscribe.bootstrap.cluster.given import check_here, check_there
+from streamscribe.bootstrap.cluster.plan import (
+    Plan,
+    finalizer_words,
+    gateway_words,
+    kafka_flags,
+    surroundings,
+    worker_words,
+)
+from streamscribe.bootstrap.cluster.preflight import check_here, check_there
 from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
 from streamscribe.bootstrap.cluster.services import Service
 from streamscribe.bootstrap.hangups import at_hangup
 from streamscribe.bootstrap.kafka import ensure_topics
-from streamscribe.bootstrap.threads import step_threads
 from streamscribe.core.counted import counted
 from streamscribe.core.errors import ModelUnavailable
 from streamscribe.gateway.drain import done_before, stop_signals
 from streamscribe.gateway.listener import Address, bound
-from streamscribe.settings import KafkaSettings, Settings
+from streamscribe.settings import Settings
 
 LOOK_EVERY_S = 0.25
 LOOK_TIMEOUT_S = 2.0
 PARTITIONS_EACH = 4
 """Of the audio, for each worker, where the broker is the cluster's own."""
-COUNTS = ("replication", "audio_partitions", "result_partitions", "finalize_partitions")
-"""The settings of topics; all must agree on them."""
 OTHERS_LEAVE_S = 30.0
 """How long roles without clients may take to end."""
 MORE_S = 10.0
 """What a gateway may take beyond its drain."""
 KNOWN_WORKERS, ACTIVE_SESSIONS = "streamscribe_known_workers", "funasr_active_sessions"
 """Metrics of a gateway."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How many of each role there are, and the options that each gets: those of the settings, and of the models."""
-
-    gateways: int
-    workers: int
-    finalizers: int
-    options: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,52 +243,6 @@ class _Cluster:
                     knowing = [await _metric(http, role, KNOWN_WORKERS) for role in self._fit]
                     self._known = min(knowing) >= self._plan.workers
                 await asyncio.sleep(LOOK_EVERY_S)
-
-
-def gateway_words(settings: Settings, plan: Plan) -> list[str]:
-    """What starts a gateway, on ports of its own."""
-    funasr = "-1" if settings.gateway.funasr_port < 0 else "0"
-    return ["gateway", "--host", services.HOST, "--port", "0", "--funasr-port", funasr, *plan.options]
-
-
-def worker_words(settings: Settings, plan: Plan) -> list[str]:
-    """What starts a worker; where there are finalizers it leaves whole segments to them."""
-    return ["worker", "--health-port", "0", *plan.options, *_elsewhere(plan), *_threads(settings, plan)]
-
-
-def finalizer_words(settings: Settings, plan: Plan) -> list[str]:
-    """What starts a finalizer."""
-    return ["finalizer", "--health-port", "0", *plan.options, *_elsewhere(plan), *_threads(settings, plan)]
-
-
-def _elsewhere(plan: Plan) -> list[str]:
-    return ["--set", "finalizer.enabled=true"] if plan.finalizers else []
-
-
-def _threads(settings: Settings, plan: Plan) -> list[str]:
-    """Each has its share of the cores."""
-    return ["--set", f"model.threads={step_threads(settings.model, plan.workers + plan.finalizers)}"]
-
-
-def kafka_flags(kafka: KafkaSettings) -> list[str]:
-    """What all must agree on."""
-    return [word for name in ("brokers", *COUNTS) for word in ("--set", f"kafka.{name}={getattr(kafka, name)}")]
-
-
-def surroundings(settings: Settings, plan: Plan) -> dict[str, str]:
-    """The environment in which other commands are of this cluster; without a Redis whose address has a password."""
-    kafka, tenants_file = settings.kafka, settings.gateway.tenants_file
-    around = {"KAFKA_BROKERS": kafka.brokers}
-    redis_url = settings.store.redis_url.get_secret_value() if settings.store.redis_url else ""
-    if redis_url and not {"@", "?"}.intersection(redis_url):  # where an address may have one
-        around["REDIS_URL"] = redis_url
-    around |= {f"STREAMSCRIBE_KAFKA__{name.upper()}": str(getattr(kafka, name)) for name in COUNTS}
-    around["STREAMSCRIBE_MODEL__PROFILE"] = settings.model.profile
-    if tenants_file is not None:
-        around["STREAMSCRIBE_GATEWAY__TENANTS_FILE"] = str(tenants_file.absolute())
-    if plan.finalizers:
-        around["STREAMSCRIBE_FINALIZER__ENABLED"] = "true"
-    return around
 
 
 async def _ended(roles: "dict[Role, asyncio.Task[int]]", timeout_s: float) -> list[str]:

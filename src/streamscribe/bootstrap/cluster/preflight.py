@@ -3,24 +3,20 @@
 import asyncio
 import resource
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.cluster import services
+from streamscribe.bootstrap.cluster.plan import Plan
 from streamscribe.bootstrap.extras import need_extras
 from streamscribe.bootstrap.kafka import ensure_topics
 from streamscribe.bootstrap.sessions import check_shared_sessions
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.settings import Settings, SettingsError
 
-if TYPE_CHECKING:
-    from streamscribe.bootstrap.cluster.up import Plan
-
-
 LEAST_OPEN_FILES = 256
 """Of one process, connections too: with fewer a cluster starts badly or not at all, each time elsewhere."""
 
 
-def check_here(settings: Settings, plan: "Plan") -> None:
+def check_here(settings: Settings, plan: Plan) -> None:
     """Raises SettingsError, with what to do, for what this machine lacks and for what a cluster cannot be."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= allowed < LEAST_OPEN_FILES:

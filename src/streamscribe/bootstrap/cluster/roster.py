@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from streamscribe.bootstrap.cluster.board import open_board
-from streamscribe.bootstrap.kafka import KafkaFinding
+from streamscribe.bootstrap.finding import Finding
 from streamscribe.bootstrap.sessions import PATIENCE_S, patient_sessions
 from streamscribe.core.cluster_load import UNOWNED_TOO_LONG_S, WorkerLoad
 from streamscribe.core.errors import StoreUnavailable
@@ -38,7 +38,7 @@ async def who_runs(settings: Settings, within_s: float = UNOWNED_TOO_LONG_S) -> 
         while True:
             told = await board.announced()
             loads = {name: load for name, text in told.items() if (load := wire.decode_load(text)) is not None}
-            finalizers = sorted(name for name, text in told.items() if text == wire.encode_load(None))
+            finalizers = sorted(name for name, text in told.items() if wire.takes_no_sessions(text))
             found = Present(await store.gateways(), loads, finalizers)
             moving = found.workers and found.unowned(settings.kafka.audio_partitions)
             if not moving or loop.time() >= until:
@@ -46,7 +46,7 @@ async def who_runs(settings: Settings, within_s: float = UNOWNED_TOO_LONG_S) -> 
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-def cluster_findings(settings: Settings, *, topics_as_set: bool) -> list[KafkaFinding]:
+def cluster_findings(settings: Settings, *, topics_as_set: bool) -> list[Finding]:
     """What `doctor` says of who runs, where the settings name a cluster whose Redis answers. Blocks, for
     `UNOWNED_TOO_LONG_S` where partitions have no owner.
 
@@ -61,7 +61,7 @@ def cluster_findings(settings: Settings, *, topics_as_set: bool) -> list[KafkaFi
     return findings_of(present, settings, topics_as_set=topics_as_set)
 
 
-def findings_of(present: Present, settings: Settings, *, topics_as_set: bool = True) -> list[KafkaFinding]:
+def findings_of(present: Present, settings: Settings, *, topics_as_set: bool = True) -> list[Finding]:
     """Nobody has to run yet; but where workers do, each partition needs one of them."""
     workers = present.workers
     profile = settings.model.profile
@@ -76,9 +76,9 @@ def findings_of(present: Present, settings: Settings, *, topics_as_set: bool = T
     return found
 
 
-def _role(name: str, running: Collection[str], options: str = "") -> KafkaFinding:
+def _role(name: str, running: Collection[str], options: str = "") -> Finding:
     detail = f"{len(running)}: {', '.join(running)}" if running else "none runs"
-    return KafkaFinding(name, bool(running), detail, f"streamscribe {name[:-1]}{options}", needed=False)
+    return Finding(name, bool(running), detail, f"streamscribe {name[:-1]}{options}", needed=False)
 
 
 def _of(load: WorkerLoad) -> str:
@@ -86,12 +86,12 @@ def _of(load: WorkerLoad) -> str:
     return f"partitions {_ranges(load.partitions)}{ill}" if load.partitions else f"no partition{ill}"
 
 
-def _of_partitions(unowned: Collection[int]) -> KafkaFinding:
+def _of_partitions(unowned: Collection[int]) -> Finding:
     name = "partitions of audio-chunks"
     if not unowned:
-        return KafkaFinding(name, True, "each has a worker")
+        return Finding(name, True, "each has a worker")
     told = f"no worker has {_ranges(unowned)}, for {UNOWNED_TOO_LONG_S:.0f} s"
-    return KafkaFinding(name, False, f"{told}; see docs/kafka.md, When no worker gets a partition")
+    return Finding(name, False, f"{told}; see docs/kafka.md, When no worker gets a partition")
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -8,7 +8,7 @@ import redis
 from pydantic import SecretStr
 
 from streamscribe.bootstrap.cluster.board import open_board
-from streamscribe.bootstrap.cluster.present import Present, findings_of, who_runs
+from streamscribe.bootstrap.cluster.roster import Present, findings_of, who_runs
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.core.cluster_load import WorkerLoad
 from streamscribe.settings import FinalizerSettings, KafkaSettings, ModelSettings, Settings, StoreSettings
