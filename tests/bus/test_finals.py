@@ -194,6 +194,34 @@ async def test_a_segment_that_waits_to_be_tried_alone_is_not_blamed_for_the_end_
     assert (S, 1) not in attempts.begun
 
 
+async def test_once_a_segment_ends_its_finalizer_nothing_else_is_begun_or_blamed() -> None:
+    attempts, ends, heard = MemoryAttempts(), asyncio.Event(), list[int]()
+    suspects = (1, 2)
+    attempts.begun |= {(S, number): {"1", "2"} for number in suspects}
+    trying = Trying(attempts, "f")
+
+    async def deadly() -> None:
+        async with trying.one(S, 0):
+            await ends.wait()
+            raise RuntimeError("the process ends")
+
+    async def innocent(number: int) -> None:
+        async with trying.one(S, number):
+            heard.append(number)
+
+    ending = asyncio.ensure_future(deadly())
+    await asyncio.sleep(0)
+    waiting = [asyncio.ensure_future(innocent(number)) for number in (*suspects, 3)]  # alone, alone, together
+    await asyncio.sleep(0)
+    ends.set()
+    await asyncio.wait([ending, *waiting])
+    later = asyncio.ensure_future(innocent(4))
+    await asyncio.wait([later])
+    assert all(one.cancelled() for one in (*waiting, later))
+    assert not heard
+    assert attempts.begun == {(S, 0): {"f"}, (S, 1): {"1", "2"}, (S, 2): {"1", "2"}}
+
+
 async def test_a_finalizer_at_which_the_store_failed_counts_once_however_often_it_hears_the_segment() -> None:
     class Forgetful(MemoryAttempts):
         async def end(self, session_id: SessionId, segment_id: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+from streamscribe.core.errors import BusUnavailable
 from tests.sim.broker import Broker, Message
 from tests.sim.clock import Node, run_virtually
 from tests.sim.cluster import KAFKA, TOPICS
@@ -49,3 +50,25 @@ def test_requests_that_the_log_gives_again_while_they_are_answered_end_no_finali
         return waiting, over
 
     assert run_virtually(main)[0] == (0, False)
+
+
+def test_a_finalizer_whose_model_has_stopped_takes_no_further_request() -> None:
+    """Each would fail at once, and be suspected of what stopped the model."""
+
+    async def main() -> tuple[int, int]:
+        rng = random.Random(0)
+        group = Group(Broker(rng, KAFKA.finalize_partitions), TOPICS.finalize)
+        finalizer = FinalizerProcess(Node("f"), group, SimStore(rng), KAFKA, 0.01, lambda origin: False)
+        while not finalizer.bus.partitions:
+            await asyncio.sleep(0.1)
+        requests = [Message((TOPICS.finalize, 0, at), b"s", b"", [], 0.0) for at in range(2)]
+        finalizer.bus._take(requests[:1])
+        taken = finalizer.bus.waiting
+        finalizer.bus._membership.failed.set_result(BusUnavailable())
+        finalizer.bus._take(requests[1:])
+        waiting = finalizer.bus.waiting
+        await finalizer.end()
+        await group.close()
+        return taken, waiting
+
+    assert run_virtually(main)[0] == (1, 1)

@@ -114,6 +114,7 @@ async def serve_finalizer(
             recognition = await asyncio.to_thread(loader.recognition, settings.model)
             hearing = Hearing(recognition)
             stack.push_async_callback(asyncio.to_thread, hearing.close)
+            stack.push_async_callback(finalizer.close)  # before that, which may take long: the group shall not wait
             reloading = Reloading([role_of_finalizer(hearing.slot, loader)], settings.model, metrics)
             readiness = Readiness(hearing.not_ready, health, finalizer.joined)
             app = create_health_app(metrics, readiness, door)

@@ -180,7 +180,7 @@ class KafkaFinalizer:
     def _take(self, batch: list[Message]) -> None:
         for message in batch:
             ledger = self._ledgers.get(message.partition() or 0)
-            if ledger is None or self._leaving:
+            if ledger is None or self._leaving or self._membership.failed.done():
                 continue
             if not ledger.come(message.offset() or 0, self._asked_at_s(message)):
                 continue

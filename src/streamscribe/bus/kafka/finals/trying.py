@@ -43,7 +43,8 @@ class Trying:
     A segment that was in work when two finalizers ended may be as innocent as all others that were, so it is tried
     alone; where a third ends by it, it is tried by nobody again. Only processes that ended count, each once, and the
     third only alone: what a store or a broker failed at ends nobody, is taken back, and blames no segment. What could
-    not be noted is tried as if for the first time.
+    not be noted is tried as if for the first time. Once one has ended it, this finalizer begins nothing more: what
+    waits is cancelled, and was not tried.
     """
 
     def __init__(self, attempts: Attempts, name: str) -> None:
@@ -51,6 +52,7 @@ class Trying:
         self._attempts = attempts
         self._name = name
         self._isolation = Isolation()
+        self._ended = False
 
     @asynccontextmanager
     async def one(self, session_id: SessionId, segment_id: int) -> AsyncIterator[None]:
@@ -58,15 +60,22 @@ class Trying:
 
         Who is cancelled inside has not tried; after any other exception, which ends the finalizer, the attempt counts.
         """
+        self._go_on()
         if await self._is_suspect(session_id, segment_id, ENDINGS_TOGETHER):
             async with self._isolation.alone():
+                self._go_on()
                 if await self._is_suspect(session_id, segment_id, ENDINGS_TOGETHER + 1):
                     raise Quarantined("a segment of the session has stopped its finalizers and is not tried again")
                 async with self._noted(session_id, segment_id):
                     yield
         else:
             async with self._noted(session_id, segment_id), self._isolation.together():
+                self._go_on()
                 yield
+
+    def _go_on(self) -> None:
+        if self._ended:
+            raise asyncio.CancelledError
 
     async def _is_suspect(self, session_id: SessionId, segment_id: int, most: int) -> bool:
         """Whether so many have ended at it; else it is noted that this one begins it."""
@@ -84,6 +93,9 @@ class Trying:
             yield
         except asyncio.CancelledError:
             await self._attempts.take_back(session_id, segment_id, self._name)
+            raise
+        except Exception:
+            self._ended = True
             raise
         await _to_its_end(self._attempts.end(session_id, segment_id))
 
