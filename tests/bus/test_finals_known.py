@@ -165,3 +165,21 @@ async def test_answers_are_kept_for_a_minute() -> None:
     now[0] = 2 * KEEP_S
     known.sweep()
     assert not known._kept
+
+
+async def test_an_answer_that_is_heard_anew_is_the_newest() -> None:
+    now = [0.0]
+    known, hear = Known(Purges(), lambda: now[0]), Hearer()
+    await known.answer(request_of(1), hear, later())
+    now[0] = KEEP_S / 2
+    await known.answer(request_of(2), hear, later())
+    now[0] = KEEP_S
+    await known.answer(request_of(1), hear, later())
+    now[0] = 1.5 * KEEP_S
+    known.sweep()
+    assert [key[1] for key in known._kept] == [1]
+    for segment_id in range(3, MAX_KNOWN + 2):
+        await known.answer(request_of(segment_id), hear, later())
+    heard = hear.calls
+    await known.answer(request_of(1), hear, later())
+    assert hear.calls == heard

@@ -111,6 +111,7 @@ class Known:
             told.cancel()
         if asked.store and not isinstance(answer, StreamScribeError):
             self._kept[key] = _Kept(answer, asked.tenant_id, began, self._clock() + KEEP_S)
+            self._kept.move_to_end(key)  # a stale answer has kept its place
             if len(self._kept) > MAX_KNOWN:
                 self._kept.popitem(last=False)
         return answer
