@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from streamscribe.core.records import AudioEnded, Recognised, Record
 from streamscribe.gateway import drain as drain_module
-from streamscribe.gateway.drain import drain, stop_signals
+from streamscribe.gateway.drain import done_before, drain, stop_signals
 from streamscribe.settings import GatewaySettings
 from tests.gateway.rig import Gateway, closing, result, running, told
 
@@ -130,6 +130,29 @@ async def test_leaving_the_listener_under_streaming_clients_loses_no_last_word()
         await drain(gateway.hub, settings)
     for task in streams:
         assert (await task)[0] == 1012
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+async def test_work_that_nobody_waits_for_any_more_does_not_go_on(stopped: bool) -> None:
+    stop, begun, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            over.set()
+
+    waiting = asyncio.ensure_future(done_before(stop, work()))
+    await begun.wait()
+    if stopped:
+        stop.set()
+    else:
+        waiting.cancel()
+    await asyncio.wait([waiting])
+    async with asyncio.timeout(5):
+        await over.wait()
+    assert waiting.cancelled() or not waiting.result()
 
 
 async def test_a_first_signal_asks_for_the_drain() -> None:

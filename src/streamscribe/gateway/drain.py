@@ -46,13 +46,15 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
 async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     """Whether `work` ended before the stop came; else it is cancelled. Raises what it raises."""
     stopping, working = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(work)
-    await asyncio.wait((stopping, working), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not working.done():
+    try:
+        await asyncio.wait((stopping, working), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            return False
+        await working
+        return True
+    finally:  # also where who waits is cancelled: it would fail later, and nobody be told
+        stopping.cancel()
         working.cancel()
-        return False
-    await working
-    return True
 
 
 async def drain(hub: Hub, gateway: GatewaySettings) -> None:
