@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamscribe.core.errors import BadRequest, Draining, SlowReader, StreamScribeError
+from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SlowReader, StreamScribeError
 from streamscribe.core.messages import (
     Ack,
     Audio,
@@ -36,6 +36,7 @@ from streamscribe.core.records import (
 from streamscribe.core.results import Result
 from streamscribe.core.rules import RuleHit, RuleKind
 from streamscribe.core.session_io import (
+    BrokenDown,
     ConnectionLost,
     ConnectionResumed,
     Delivered,
@@ -219,6 +220,13 @@ class SessionMachine(RuleBasedStateMachine):
             self.handle(Stopped(Draining()))
             assert bool(self.released) != bool(owed), "finals are delivered before the end"
 
+    @precondition(lambda self: not self.released)
+    @rule(really=seldom)
+    def bus_fails(self, really: bool) -> None:
+        if really:
+            self.handle(BrokenDown(BusUnavailable()))
+            assert self.released or not self.connected
+
     # --- bus and worker
 
     @precondition(lambda self: self.published and not self.released)
@@ -312,7 +320,7 @@ class SessionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.released == 0 and not self.connected)
     @rule()
     def client_answers_the_close(self) -> None:
-        done = self.worker_done
+        done = self.worker_done or self.driver.session.broken
         self.handle(Delivered())
         assert bool(self.released) == done
 

@@ -119,13 +119,13 @@ def test_a_sequenced_session_needs_a_sequence() -> None:
     error, disconnect, release = session(Audio(b"x"))
     assert isinstance(only(sent([error])).error, BadRequest)
     assert isinstance(disconnect, Disconnect)
-    assert release == Release()
+    assert release == Release(disconnect.error)
 
 
 def test_a_first_sequence_of_two_ends_the_session() -> None:
     effects = Driver(SEQUENCED)(Audio(b"x", 2))
     assert only(sent(effects)).error.field == "sequence"
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(only(sent(effects)).error)
 
 
 def test_early_chunks_are_held_and_published_in_order() -> None:
@@ -179,7 +179,7 @@ def test_live_audio_beyond_the_hard_bound_ends_the_session() -> None:
     assert isinstance(only(sent([error])).error, RateExceeded)
     assert isinstance(disconnect, Disconnect)
     assert isinstance(only(records([abandoned])), SessionAbandoned)
-    assert release == Release()
+    assert release == Release(disconnect.error)
 
 
 def test_too_many_small_chunks_are_paced() -> None:
@@ -204,7 +204,7 @@ def test_what_came_before_the_length_limit_is_finalized_and_then_the_error_told(
     assert isinstance(only(sent([error])).error, AudioTooLong)
     assert isinstance(disconnect, Disconnect)
     assert disconnect.error is not None
-    assert release == Release()
+    assert release == Release(disconnect.error)
 
 
 def test_a_chunk_beyond_the_length_limit_ends_the_audio_even_while_it_was_waited_for() -> None:
@@ -218,7 +218,7 @@ def test_a_first_chunk_longer_than_a_session_is_refused() -> None:
     effects = Driver(FILE)(Audio(SECOND * 101))
     assert isinstance(only(sent(effects)).error, AudioTooLong)
     assert records(effects) == []
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(only(sent(effects)).error)
 
 
 def test_a_repeated_chunk_at_the_length_limit_is_only_a_duplicate() -> None:
@@ -292,7 +292,7 @@ def test_a_fatal_invalid_message_ends_the_session(begun: bool) -> None:
     assert only(sent(effects)) == ErrorSent(error)
     assert [type(r) for r in records(effects)] == ([SessionAbandoned] if begun else [])
     assert Disconnect(error) in effects
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(error)
 
 
 def test_an_invalid_message_that_is_not_fatal_is_only_told() -> None:

@@ -1,10 +1,8 @@
 """A session whose connection is lost, resumed, superseded, told to move or killed."""
 
-from collections.abc import Callable
-
 import pytest
 
-from streamscribe.core.errors import BadRequest, Draining, ModelUnavailable, SessionNotFound, SlowReader
+from streamscribe.core.errors import Draining, ModelUnavailable, SessionNotFound, SlowReader
 from streamscribe.core.messages import (
     Ack,
     Audio,
@@ -14,7 +12,6 @@ from streamscribe.core.messages import (
     Flush,
     GoAway,
     Heartbeat,
-    Invalid,
     Ping,
     ResultSent,
     Resumed,
@@ -26,7 +23,6 @@ from streamscribe.core.session_io import (
     Delivered,
     Disconnect,
     Durable,
-    Effect,
     GoingAway,
     Killed,
     Release,
@@ -152,7 +148,7 @@ def test_a_failure_while_the_client_was_away_is_told_when_it_comes_back() -> Non
     assert session(Failed(SESSION, error)) == []
     effects = session(BACK)
     assert sent(effects)[-1] == ErrorSent(error)
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(error)
 
 
 def test_a_session_that_is_finalizing_goes_on_finalizing_after_a_resume() -> None:
@@ -185,8 +181,9 @@ def test_a_resume_that_comes_too_late_is_refused_even_before_the_tick() -> None:
     session = Driver().stream()
     session(ConnectionLost())
     effects = session(BACK, at=15.1)
-    assert isinstance(only(sent(effects)).error, SessionNotFound)
-    assert effects[-1] == Release()
+    error = only(sent(effects)).error
+    assert isinstance(error, SessionNotFound)
+    assert effects[-1] == Release(error)
 
 
 def test_a_resume_that_misses_more_than_is_kept_is_refused_and_changes_nothing() -> None:
@@ -259,7 +256,7 @@ def test_a_killed_session_is_told_why_and_abandoned() -> None:
     assert effects[1] == Disconnect(error)
     assert only(sent(effects)) == ErrorSent(error)
     assert isinstance(only(records(effects)), SessionAbandoned)
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(error)
 
 
 def test_a_stopped_session_delivers_its_finals_and_then_says_why_it_stops() -> None:
@@ -269,7 +266,7 @@ def test_a_stopped_session_delivers_its_finals_and_then_says_why_it_stops() -> N
     assert session(Audio(b"\0" * 320)) == []
     assert sent(session(recognised(1, final=True)))[0].result.text == "one"
     effects = session(Finished(SESSION, 10))
-    assert effects == [Send(ErrorSent(error)), Disconnect(error), Release()]
+    assert effects == [Send(ErrorSent(error)), Disconnect(error), Release(error)]
 
 
 def test_a_session_that_had_ended_before_it_was_stopped_closes_well() -> None:
@@ -285,58 +282,14 @@ def test_a_stopped_session_that_owes_nobody_anything_is_over_at_once(lost: bool)
     if lost:
         session.stream()
         session(ConnectionLost())
-    assert session(Stopped(Draining()))[-1] == Release()
+    error = Draining()
+    assert session(Stopped(error))[-1] == Release(error)
 
 
 def test_a_killed_session_without_a_connection_is_only_abandoned() -> None:
     session = Driver().stream()
     session(ConnectionLost())
-    effects = session(Killed(Draining()))
+    error = Draining()
+    effects = session(Killed(error))
     assert isinstance(only(records(effects)), SessionAbandoned)
-    assert effects[1:] == [Release()]
-
-
-def idle(session: Driver) -> list[Effect]:
-    return session(Tick(), at=31.0)
-
-
-def worker_failed(session: Driver) -> list[Effect]:
-    return session(Failed(SESSION, ModelUnavailable()))
-
-
-def broken_frame(session: Driver) -> list[Effect]:
-    return session(Invalid(BadRequest("no header"), fatal=True))
-
-
-@pytest.mark.parametrize("fail", [idle, worker_failed, broken_frame])
-def test_a_failure_that_a_dead_connection_took_is_told_to_who_comes_back(
-    fail: Callable[[Driver], list[Effect]],
-) -> None:
-    session = Driver(SEQUENCED, lingers=True).stream()
-    session(recognised(1, final=True))
-    first = fail(session)
-    (error,) = (message.error for message in sent(first) if isinstance(message, ErrorSent))
-    assert Disconnect(error) in first
-    assert Release() not in first
-    abandoned = [record for record in records(first) if isinstance(record, SessionAbandoned)]
-    assert len(abandoned) == (fail is not worker_failed)
-    assert session(Finished(SESSION, 10)) == []
-    assert session.session.mark() is None
-    effects = session(BACK)
-    assert isinstance(sent(effects)[0], Resumed)
-    assert versions(effects) == [1]
-    assert sent(effects)[-1] == ErrorSent(error)
-    assert records(effects) == []
-    assert session(Delivered()) == [Release()]
-
-
-def test_a_session_that_failed_is_kept_for_its_client_as_long_as_one_that_is_lost() -> None:
-    session = Driver(lingers=True).stream()
-    session(Failed(SESSION, ModelUnavailable()), at=1.0)
-    assert session(Tick(), at=15.9) == []
-    assert session(Tick(), at=16.0) == [Release()]
-
-
-def test_a_session_that_is_killed_is_kept_for_nobody() -> None:
-    session = Driver(lingers=True).stream()
-    assert session(Killed(ModelUnavailable()))[-1] == Release()
+    assert effects[1:] == [Release(error)]

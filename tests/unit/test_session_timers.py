@@ -17,7 +17,7 @@ def test_a_session_without_audio_is_closed_however_often_it_pings() -> None:
     error = only(sent(effects)).error
     assert isinstance(error, Timeout)
     assert error.message == "no audio came for 20 s"
-    assert effects[1:] == [Disconnect(error), Release()]
+    assert effects[1:] == [Disconnect(error), Release(error)]
 
 
 def test_a_tick_before_its_time_does_nothing() -> None:
@@ -62,7 +62,7 @@ def test_a_live_session_that_never_spoke_ends_at_its_longest_too() -> None:
     session = Driver(SessionOptions(), max_session_s=5.0)
     effects = session(Tick(), at=5.0)
     assert isinstance(only(sent(effects)).error, AudioTooLong)
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(only(sent(effects)).error)
 
 
 def test_a_file_may_take_longer_than_its_audio() -> None:
@@ -94,7 +94,7 @@ def test_finalization_may_take_as_long_as_it_makes_progress() -> None:
     effects = session(Tick(), at=150.0)
     assert isinstance(only(sent(effects)).error, FinalizationTimeout)
     assert isinstance(only(records(effects)), SessionAbandoned)
-    assert effects[-1] == Release()
+    assert effects[-1] == Release(only(sent(effects)).error)
 
 
 def test_a_resume_starts_the_idle_time_anew() -> None:

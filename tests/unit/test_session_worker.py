@@ -99,11 +99,12 @@ def test_law_8_a_failure_is_told_and_the_worker_is_not_asked_to_forget_again() -
     effects = session(Failed(SESSION, error))
     assert only(sent(effects)) == ErrorSent(error)
     assert records(effects) == []
-    assert effects[1:] == [Disconnect(error), Release()]
+    assert effects[1:] == [Disconnect(error), Release(error)]
 
 
 def test_a_worker_that_finishes_before_the_end_has_failed() -> None:
     session = Driver().stream()
     effects = session(Finished(SESSION, 10))
-    assert isinstance(only(sent(effects)).error, InternalError)
-    assert effects[-1] == Release()
+    error = only(sent(effects)).error
+    assert isinstance(error, InternalError)
+    assert effects[-1] == Release(error)

@@ -33,6 +33,8 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.session_client import SessionClient
 from streamscribe.core.session_io import (
     NO_TEXTS,
+    Abandoned,
+    BrokenDown,
     ConnectionLost,
     ConnectionResumed,
     Delivered,
@@ -107,6 +109,11 @@ class Session:
         """Audio that the worker has heard, as it last told."""
         return self._downlink.processed_ms
 
+    @property
+    def broken(self) -> bool:
+        """Whether it failed here, and is only kept for its client to be told."""
+        return self._life.broken
+
     def mark(self) -> SessionMark | None:
         """Where it stands in its log; None where that cannot be said without texts, or it is done."""
         if self._life.done:
@@ -164,6 +171,10 @@ class Session:
                 return self._life.end(now, error)
             case Stopped(error=error) | Killed(error=error):
                 return self._life.fail(error)
+            case BrokenDown(error=error):
+                return self._life.break_down(error, now)
+            case Abandoned():
+                return self._life.leave()
         assert_never(event)
 
     def accepts(self, event: ConnectionResumed) -> bool:
@@ -207,7 +218,7 @@ class Session:
             case Alarm.NO_FINALS:
                 return self._life.break_down(FinalizationTimeout(), now)
             case Alarm.NOBODY:
-                return self._life.fail(SessionNotFound())
+                return self._life.leave()
 
     def check_integrity(self) -> None:
         """The equations of the parts."""

@@ -101,6 +101,18 @@ class Killed:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenDown:
+    """The shell cannot carry the session on; a client that is away, or only seems to be there, is told later."""
+
+    error: StreamScribeError
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """The client is gone, and will not come back."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """The shell lets the session take no more audio; the finals of what it took are delivered, then the error."""
 
@@ -115,7 +127,9 @@ class Tick:
 SessionMessage = Audio | Start | Flush | Update | Ping | End | Invalid
 """What a client may say within a session; the usual first, as it is the order in which they are told apart."""
 
-ShellEvent = Durable | ConnectionLost | ConnectionResumed | Delivered | GoingAway | Stopped | Killed | Tick
+ConnectionEvent = ConnectionLost | ConnectionResumed | Delivered | Abandoned
+
+ShellEvent = Durable | ConnectionEvent | GoingAway | Stopped | Killed | BrokenDown | Tick
 
 SessionEvent = SessionMessage | WorkerEvent | ShellEvent
 
@@ -150,7 +164,12 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The session is over: forget it and free its quota. The last effect of every session, exactly once."""
+    """The session is over: forget it and free its quota. The last effect of every session, exactly once.
+
+    `failure` is why, if it failed, whether its client could be told or not; a client that goes is no failure.
+    """
+
+    failure: StreamScribeError | None = None
 
 
 Effect = Publish | Send | Pace | Disconnect | Release

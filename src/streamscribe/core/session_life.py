@@ -41,6 +41,17 @@ class SessionLife:
         """Whether its worker is, well or badly; or it failed, or all is over."""
         return self._outcome is not None or self._failure is not None or self.stage is Stage.CLOSED
 
+    @property
+    def broken(self) -> bool:
+        """Whether it failed here, and is only kept for its client to be told."""
+        return self._failure is not None
+
+    @property
+    def _why(self) -> StreamScribeError | None:
+        """Why it has failed so far, or was cut short."""
+        outcome = self._outcome.error if isinstance(self._outcome, r.Failed) else None
+        return self._failure or outcome or self._closing_error
+
     def go_on(self, now: float, *, ended: bool, outcome: r.Finished | r.Failed | None) -> None:
         """Begins where another gateway lost its client: detached."""
         self.begin()
@@ -69,7 +80,7 @@ class SessionLife:
         self._closing_error = error
         if self.stage is Stage.CREATED:
             self._go(Step.END)
-            return [*self._last_words(audio_ms=0), Release()]
+            return [*self._last_words(audio_ms=0), Release(error)]
         self.ended = True
         self._timers.progress_at = now
         self._go(Step.END)
@@ -92,6 +103,8 @@ class SessionLife:
 
     def break_off(self, gap: SequenceGap, now: float) -> list[Effect]:
         """Closes the connection but not the session: after a resume the client sends from what is missing."""
+        if self.stage is Stage.CREATED:  # there is nothing to resume
+            return self.fail(gap)
         return [Send(m.ErrorSent(gap)), Disconnect(gap), *self.lose(now)]
 
     def finish(self, outcome: r.Finished | r.Failed, now: float) -> list[Effect]:
@@ -124,27 +137,42 @@ class SessionLife:
         if self.stage is not Stage.DETACHED or not self.done:
             return []
         self._go(Step.DELIVER)
-        return [Release()]
+        return [Release(self._why)]
 
     def fail(self, error: StreamScribeError) -> list[Effect]:
         """Ends the session where it stands, for good."""
+        if self._done_and_away:
+            return self.leave()
         effects = self._last_error(error)
         self._go(Step.CLOSE)
-        return [*effects, Release()]
+        return [*effects, Release(error)]
+
+    def leave(self) -> list[Effect]:
+        """Ends the session for good where nobody will hear of it."""
+        effects = self._abandon()
+        self._go(Step.CLOSE)
+        return [*effects, Release(self._why)]
 
     def break_down(self, error: StreamScribeError, now: float) -> list[Effect]:
-        """The session fails; a client whose connection only seems open is told when it comes back."""
-        if not self._lingers or self.stage not in (Stage.STREAMING, Stage.FINALIZING):
+        """The session fails; a client that is away, or whose connection only seems open, is told when it comes back."""
+        if self._done_and_away:
+            return []
+        if not self._lingers or self.stage is Stage.CREATED:
             return self.fail(error)
         effects = self._last_error(error)
         self._failure = error
         return [*effects, *self.lose(now)]
 
+    @property
+    def _done_and_away(self) -> bool:
+        return self.stage is Stage.DETACHED and self.done
+
     def _last_error(self, error: StreamScribeError) -> list[Effect]:
-        effects: list[Effect] = [] if self.stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
-        if self._uplink.begun and self._outcome is None and self._failure is None:
-            effects.append(self._uplink.abandon())
-        return effects
+        told: list[Effect] = [] if self.stage is Stage.DETACHED else [Send(m.ErrorSent(error)), Disconnect(error)]
+        return told + self._abandon()
+
+    def _abandon(self) -> list[Effect]:
+        return [self._uplink.abandon()] if self._uplink.begun and not self.done else []
 
     def _last_words(self, audio_ms: int) -> list[Effect]:
         """Everything was sent."""

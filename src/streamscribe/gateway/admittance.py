@@ -71,7 +71,7 @@ class Admittance:
         """What it has said has no room on the bus, for so long; whether its client is to be told. Too long ends it."""
         is_live = live.admitted.live  # files come as fast as workers take them
         if error := given_up(waited_s, self._patience_s if is_live else self._patience_with_files_s):
-            live.kill(error)
+            live.break_down(error)
             return False
         return is_live and self._standstill.stop(live.bus_id, asyncio.get_running_loop().time())
 

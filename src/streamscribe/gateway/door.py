@@ -36,7 +36,7 @@ class HubObserver(Protocol):
         ...
 
     def session_failed(self, error: StreamScribeError) -> None:
-        """A session's connection was closed with an error."""
+        """A session ended with an error, whether its client could be told or not."""
         ...
 
 

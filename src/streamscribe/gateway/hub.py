@@ -197,7 +197,8 @@ class Hub:
             self._places.come(ticket)
             counted = ticket
             if other is not None:
-                other.kill(SessionSuperseded())
+                other.supersede()
+                other.abandon()
 
         try:
             moved = await self._register.take_over(tenant, message, self._limits, admit)
@@ -332,11 +333,14 @@ class Hub:
         for live in self._sessions.values():
             live.check_integrity()
 
-    def released(self, live: LiveSession) -> None:
-        """Forgets the session and frees its quota."""
+    def released(self, live: LiveSession, failure: StreamScribeError | None) -> None:
+        """Forgets the session and frees its quota; counts and logs that it failed, if it did."""
         self._forget(live)
         self._register.over(live)
-        if live.spoke:
+        if failure is not None:
+            self._observer.session_failed(failure)
+            _log.info("session failed", code=failure.code, **_attributes(live))
+        elif live.spoke:
             _log.info("session over", **_attributes(live))
 
     def left(self, live: LiveSession) -> None:
@@ -371,11 +375,6 @@ class Hub:
     def goes_on(self, live: LiveSession) -> None:
         """What it has said had room at once."""
         self._places.goes_on(live)
-
-    def failed(self, live: LiveSession, error: StreamScribeError) -> None:
-        """Counts and logs an error that closed a connection."""
-        self._observer.session_failed(error)
-        _log.info("session failed", code=error.code, **_attributes(live))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs work that outlives its caller; the hub owns it until it is done."""

@@ -14,6 +14,8 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
+    Abandoned,
+    BrokenDown,
     ConnectionLost,
     ConnectionResumed,
     Delivered,
@@ -41,8 +43,8 @@ from streamscribe.ports import GatewayBus, Seat, Tenant
 class SessionOwner(Protocol):
     """What a live session needs of the hub."""
 
-    def released(self, live: "LiveSession") -> None:
-        """The session is over; called exactly once."""
+    def released(self, live: "LiveSession", failure: StreamScribeError | None) -> None:
+        """The session is over, and why, if it failed; called exactly once."""
         ...
 
     def left(self, live: "LiveSession") -> None:
@@ -55,10 +57,6 @@ class SessionOwner(Protocol):
 
     async def began(self, live: "LiveSession", opened: SessionOpened) -> None:
         """The session's first record is about to be published, as it is on the bus."""
-        ...
-
-    def failed(self, live: "LiveSession", error: StreamScribeError) -> None:
-        """The connection of the session is closed with an error."""
         ...
 
     def stops(self, live: "LiveSession", waited_s: float) -> bool:
@@ -100,7 +98,6 @@ class LiveSession:
         "_unpublished",
         "admitted",
         "bus_id",
-        "failure",
         "over",
         "resumable",
         "resume_token",
@@ -135,8 +132,6 @@ class LiveSession:
         """The options that it was let in with; a start may have brought others."""
         self.resumable = resumable
         self.over = False
-        self.failure: StreamScribeError | None = None
-        """What its last connection was closed with, if it was an error."""
         self.spoke = moved_in
         """Whether its client has said its first word."""
         self._begun = moved_in
@@ -160,8 +155,8 @@ class LiveSession:
 
     @property
     def movable(self) -> bool:
-        """Whether it could go on at another gateway now: the log has its first record."""
-        return self._begun and self.resumable and self._bus.durability == "log"
+        """Whether it could go on at another gateway now: the log has its first record, and it did not fail here."""
+        return self._begun and self.resumable and self._bus.durability == "log" and not self._session.broken
 
     def seat(self, gateway: str) -> Seat:
         """How it stands, for the store that all gateways share."""
@@ -220,12 +215,16 @@ class LiveSession:
         resumed = ConnectionResumed(message.last_version, message.last_acked_sequence)
         if not self._session.accepts(resumed):
             raise SessionNotFound
-        if self._sink is not None:
-            superseded = SessionSuperseded()
-            self._sink.send(ErrorSent(superseded))
-            self._disconnect(superseded)
-        self._sink, self.failure = sink, None
+        self.supersede()
+        self._sink = sink
         self._handle(resumed)
+
+    def supersede(self) -> None:
+        """Another connection has the session, or its name: one that still has it is told and closed."""
+        if self._sink is not None:
+            error = SessionSuperseded()
+            self._sink.send(ErrorSent(error))
+            self._close(error)
 
     def delivered(self) -> None:
         """The client has answered the close of a session that is done."""
@@ -235,15 +234,19 @@ class LiveSession:
     def abandon(self) -> None:
         """Nobody will come back: the session ends at once and says nothing."""
         self._sink = None
-        self._handle(Killed(SessionSuperseded()))
+        self._handle(Abandoned())
 
     def stop(self, error: StreamScribeError) -> None:
         """Takes no more audio: the client gets the finals of what was taken, then the error."""
         self._handle(Stopped(error))
 
     def kill(self, error: StreamScribeError) -> None:
-        """Ends the session with an error that the client is told."""
+        """Ends the session with an error that the client is told if it is there."""
         self._handle(Killed(error))
+
+    def break_down(self, error: StreamScribeError) -> None:
+        """The session fails; a client that is away, or only seems to be there, is told when it comes back."""
+        self._handle(BrokenDown(error))
 
     def let_go(self, error: StreamScribeError) -> None:
         """Ends here, not for its worker: another gateway has the session, or will. The connection is closed.
@@ -253,9 +256,8 @@ class LiveSession:
         """
         if self.over:
             return
-        if self._sink is not None and isinstance(error, SessionSuperseded):
-            self._sink.send(ErrorSent(error))
-            self._disconnect(error)
+        if isinstance(error, SessionSuperseded):
+            self.supersede()
         self._close(error)
         self._cease()
         self._unpublished.clear()
@@ -282,26 +284,25 @@ class LiveSession:
                 case Send():
                     if self._sink is not None:
                         self._sink.send(effect.message)
+                case Publish(record=SessionAbandoned() as last):  # of what waits, only this still matters
+                    self._unpublished.clear()
+                    self._owner.spawn(self._publish_last(last))
                 case Publish():
                     self._unpublished.append(effect.record)
                 case Pace():
                     self._read_at = effect.until
                 case Disconnect():
-                    self._disconnect(effect.error)
+                    self._close(effect.error)
                 case Release():
-                    self._release()
+                    self._cease()
+                    self._unpublished.clear()
+                    self._owner.released(self, effect.failure)
         if not self.over:
             self._arm()
-
-    def _disconnect(self, error: StreamScribeError | None) -> None:
-        if error is not None and self._sink is not None:
-            self._owner.failed(self, error)
-        self._close(error)
 
     def _close(self, error: StreamScribeError | None) -> None:
         sink, self._sink = self._sink, None
         if sink is not None:
-            self.failure = error
             sink.close(error)
 
     def _arm(self) -> None:
@@ -333,8 +334,9 @@ class LiveSession:
                     await self._put(sent)
                     self._begun = True
                 except StreamScribeError as error:
-                    self.kill(error)
-                if self.over:
+                    self.break_down(error)
+                    self._unpublished.clear()
+                if not self._unpublished:  # it has failed meanwhile, or is over
                     return
                 del self._unpublished[0]
                 self._perform(self._session.handle(Durable(record.index), self._loop.time()))
@@ -370,16 +372,8 @@ class LiveSession:
         finally:
             timer.cancel()
 
-    def _release(self) -> None:
-        """Frees whoever waits. Of the records that wait, only the one that ends the session still matters."""
-        self._cease()
-        last = [record for record in self._unpublished if isinstance(record, SessionAbandoned)]
-        self._unpublished.clear()
-        for record in last:
-            self._owner.spawn(self._publish_last(record))
-        self._owner.released(self)
-
     def _cease(self) -> None:
+        """Frees whoever waits."""
         self.over = True
         if self._armed is not None:
             self._armed.cancel()

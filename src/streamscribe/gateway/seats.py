@@ -86,7 +86,7 @@ class SeatKeeper:
             await self._store.enter(live.seat(self._gateway), max_sessions=bounds[0], max_per_minute=bounds[1])
         except QuotaExceeded as error:
             if not live.over:
-                live.kill(error)
+                live.break_down(error)
         except StoreUnavailable:
             return  # `keep` takes it
         else:

@@ -44,7 +44,7 @@ class Unclaimed:
             self._away_since = away_since = now if self._away_since is None else self._away_since
             for live, since in list(self._sessions.values()):
                 if now - max(since, away_since) >= PATIENCE_S and not self._is_claimed(live.bus_id):
-                    live.kill(StoreUnavailable(retry_after_s=RETRY_AFTER_S))
+                    live.break_down(StoreUnavailable(retry_after_s=RETRY_AFTER_S))
         else:
             self._away_since = None
 

@@ -93,7 +93,7 @@ class Metrics:
         self._sessions.refused.labels(error.code).inc()
 
     def session_failed(self, error: StreamScribeError) -> None:
-        """A session's connection was closed with an error."""
+        """A session ended with an error, whether its client could be told or not."""
         self._sessions.failed.labels(error.code).inc()
 
     def stream_opened(self, tenant_id: TenantId) -> None:
