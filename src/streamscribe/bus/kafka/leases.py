@@ -1,13 +1,15 @@
 """What a worker's end of the log asks of the session store, again and again until it is done."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import LeaseLost, StoreUnavailable
+from streamscribe.core.lease import Lease
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import SessionOpened
 from streamscribe.ports import SessionStore, Ticket
@@ -19,6 +21,8 @@ RELEASE_S = 1.0
 """For letting all leases of a partition go; whoever comes next waits for those that are left to end."""
 
 _MARGIN_S = 0.01
+
+_Answer = TypeVar("_Answer")
 
 
 class Leases:
@@ -37,28 +41,20 @@ class Leases:
 
         Gives up, with None, when the session is over here; one that has ended for all is claimed to be forgotten.
         """
-        pause_s = FIRST_PAUSE_S
-        while not session.over or session.ended:
+
+        async def take() -> SessionOpened | None:
+            session.hold(await self._store.claim(session.session_id, self.owner))
+            return None if session.over else await self._store.load(session.session_id)
+
+        while True:
             try:
-                session.hold(await self._store.claim(session.session_id, self.owner))
-                return None if session.over else await self._store.load(session.session_id)
+                return await _until_answered(take, while_=lambda: not session.over or session.ended)
             except LeaseLost as held:
                 await asyncio.sleep((held.retry_after_s or 0.0) + _MARGIN_S)
-            except StoreUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        return None
 
     async def ticket(self, session: Owned) -> Ticket | None:
         """Says which gateway has the session, if the store knows; None too when the session is over here."""
-        pause_s = FIRST_PAUSE_S
-        while not session.over:
-            try:
-                return await self._store.ticket(session.session_id)
-            except StoreUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        return None
+        return await _until_answered(lambda: self._store.ticket(session.session_id), while_=lambda: not session.over)
 
     async def renew(self, sessions: Sequence[Owned]) -> list[Owned] | None:
         """Renews their leases, and claims again what ended while nobody could; gives those that are lost.
@@ -80,39 +76,41 @@ class Leases:
 
     async def save(self, session: Owned, checkpoint: Checkpoint | None) -> bool:
         """Saves the checkpoint, and what opened the session with the first one; False where another has the session."""
-        while session.lease is not None and not session.over:
+
+        async def write(lease: Lease) -> None:
             opened, newest = (
                 (None, checkpoint) if session.opened_saved else (session.opened, checkpoint or session.saved)
             )
-            try:
-                await self._store.save(session.lease, opened=opened, checkpoint=newest)
-            except StoreUnavailable:
-                await asyncio.sleep(LONGEST_PAUSE_S / 2)
-            except LeaseLost:
-                if not await self._claimed_again(session):
-                    return False
-            else:
-                session.opened_saved, session.saved = True, newest or session.saved
-                return True
-        return True
+            await self._store.save(lease, opened=opened, checkpoint=newest)
+            session.opened_saved, session.saved = True, newest or session.saved
+
+        return await self._write(session, write)
 
     async def note(self, session: Owned, place: int | None) -> bool:
         """Notes where the session is, or that it got on; False where another has it."""
-        pause_s = FIRST_PAUSE_S
-        while session.lease is not None and not session.over:
+
+        async def write(lease: Lease) -> None:
+            await self._store.note(lease, place)
+            if place is None and session.lease is not None:
+                session.lease = replace(session.lease, ends=NO_ENDS)
+
+        return await self._write(session, write)
+
+    async def _write(self, session: Owned, write: Callable[[Lease], Awaitable[None]]) -> bool:
+        """Writes under the session's lease; False where another has the session. One that is over needs it no more."""
+
+        async def under_lease() -> None:
+            if session.lease is not None:
+                await write(session.lease)
+
+        while True:
             try:
-                await self._store.note(session.lease, place)
-            except StoreUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await _until_answered(under_lease, while_=lambda: not session.over)
             except LeaseLost:
                 if not await self._claimed_again(session):
                     return False
             else:
-                if place is None:
-                    session.lease = replace(session.lease, ends=NO_ENDS)
                 return True
-        return True
 
     async def abandon(self, sessions: Sequence[Owned], after_s: float) -> list[Owned]:
         """Those of which no gateway has told for so long; from now on none can have them."""
@@ -138,31 +136,45 @@ class Leases:
         Where the store fails at one it is tried again: two ends at one place would be a quarantine.
         """
 
-        async def one(session: Owned) -> None:
-            while session.lease is not None:
-                try:
-                    await self._store.release(session.lease)
-                except StoreUnavailable:
-                    await asyncio.sleep(FIRST_PAUSE_S)
-                else:
-                    return
+        async def one(lease: Lease) -> None:
+            await _until_answered(lambda: self._store.release(lease))
 
         with suppress(TimeoutError):
             async with asyncio.timeout(RELEASE_S):
-                await asyncio.gather(*(one(session) for session in sessions))
+                await asyncio.gather(*(one(session.lease) for session in sessions if session.lease is not None))
 
     async def _claimed_again(self, session: Owned) -> bool:
-        """False where another has the session; of one that is over meanwhile nothing is left behind."""
-        if session.over:
+        """False where another has the session, or has had it since: then what is heard of it here was not all. Of one
+        that is over meanwhile nothing is left behind."""
+        if session.over or session.lease is None:
             return True
+        before = session.lease.epoch
         try:
             lease = await self._store.claim(session.session_id, self.owner)
-            session.hold(lease)
-            session.opened_saved &= not lease.first  # the store may have lost all that it had
         except LeaseLost:
             return False
         except StoreUnavailable:
             return True
+        if not (lease.first or lease.epoch <= before + 1):
+            with suppress(StoreUnavailable):  # it ends by itself
+                await self._store.release(lease)
+            return False
+        session.hold(lease)
+        session.opened_saved &= not lease.first  # the store may have lost all that it had
         if session.over:
             await (self.forget(session) if session.ended else self.release([session]))
         return True
+
+
+async def _until_answered(
+    call: Callable[[], Awaitable[_Answer]], *, while_: Callable[[], bool] = lambda: True
+) -> _Answer | None:
+    """What the store answers, asked again while it is away; None where `while_` ends it."""
+    pause_s = FIRST_PAUSE_S
+    while while_():
+        try:
+            return await call()
+        except StoreUnavailable:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    return None
