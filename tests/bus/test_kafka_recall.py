@@ -2,154 +2,34 @@
 
 import asyncio
 import threading
-from collections import defaultdict
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from streamscribe.bus.kafka import config, recall
-from streamscribe.bus.kafka.envelope import Headers, event_headers, moved_headers, record_headers
 from streamscribe.bus.kafka.past import Past
-from streamscribe.bus.kafka.recall import Reading, Recall
-from streamscribe.bus.kafka.topics import Topics
+from streamscribe.bus.kafka.reading import Reading
+from streamscribe.bus.kafka.recall import Recall
 from streamscribe.core.errors import InternalError, SessionNotFound
-from streamscribe.core.ids import LeaseEpoch, SessionId, TenantId, TraceId
-from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import AudioChunk, Emitted, Record, SessionOpened, SpeechStopped
-from streamscribe.core.rules import TextPolicy
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import Emitted, SpeechStopped
 from streamscribe.ports import Place
 from streamscribe.settings import KafkaSettings
-from streamscribe.wire.bus_records import encode_event, encode_record
+from tests.bus.recall_kit import (
+    AUDIO,
+    CHUNKS,
+    FIRST,
+    OTHER_RESULTS,
+    RESULTS,
+    TOPICS,
+    Asker,
+    Spoken,
+    check_whole,
+    read_out,
+)
 from tests.sim.broker import Message
-
-TOPICS = Topics.of(KafkaSettings())
-AUDIO, RESULTS = (TOPICS.audio, 0), (TOPICS.results, 0)
-OTHER_RESULTS = (TOPICS.results, 1)
-CHUNKS = 20
-
-
-class CountingLog:
-    """A consumer over a log in memory: a few records of each partition at a time, and what was read and moved."""
-
-    def __init__(self) -> None:
-        self.log: defaultdict[tuple[str, int], list[Message]] = defaultdict(list)
-        self.begins: dict[tuple[str, int], int] = {}
-        self.at: dict[tuple[str, int], int] = {}
-        self.read = 0
-        self.moves = 0
-        self.committed_asked = 0
-        self.refusal: KafkaError | KafkaException | None = None
-
-    def append(self, where: tuple[str, int], session: str, value: bytes, headers: Headers) -> None:
-        its_headers = cast("list[tuple[str, Any]]", list(headers))
-        message = Message((*where, len(self.log[where])), session.encode(), value, its_headers, 0.0)
-        self.log[where].append(message)
-
-    def committed(self, parts: list[TopicPartition], timeout: float) -> list[TopicPartition]:
-        self.committed_asked += 1
-        if isinstance(self.refusal, KafkaException):
-            raise self.refusal
-        if self.refusal is not None:
-            return [cast("TopicPartition", SimpleNamespace(partition=0, offset=-1001, error=self.refusal))]
-        return [TopicPartition(part.topic, part.partition, 0) for part in parts]
-
-    def incremental_assign(self, parts: list[TopicPartition]) -> None:
-        self.moves += 1
-        for part in parts:
-            assert (part.topic, part.partition) not in self.at
-            self.at[part.topic, part.partition] = part.offset
-
-    def incremental_unassign(self, parts: list[TopicPartition]) -> None:
-        for part in parts:
-            del self.at[part.topic, part.partition]
-
-    def consume(self, most: int, timeout: float) -> list[Message]:
-        found: list[Message] = []
-        for where, at in self.at.items():
-            at = max(at, self.begins.get(where, 0))
-            found += self.log[where][at : at + 7]
-            self.at[where] = min(at + 7, len(self.log[where]))
-        self.read += len(found)
-        return found
-
-    def close(self) -> None:
-        self.at.clear()
-
-
-class Asker:
-    """A past, and what of it was seen and heard."""
-
-    def __init__(self, session: str, *places: Place, generation: int = 1) -> None:
-        self.records: list[Record] = []
-        self.events: list[Emitted] = []
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        hear = cast("Callable[..., None]", self.events.append)
-        self.past = Past(SessionId(session), generation, 0, 16, places, self._see, hear, self.done)
-
-    def _see(self, record: Record, audio_at: int, next_sequence: int | None) -> None:
-        self.records.append(record)
-
-
-class Spoken:
-    """Sessions that have spoken and moved on: all in one partition of records, and told in one of results."""
-
-    def __init__(self, *sessions: str) -> None:
-        self.consumer = CountingLog()
-        for name in sessions:
-            opened = SessionOpened(SessionId(name), 0, TenantId("t"), TraceId("t"), SessionOptions(), TextPolicy())
-            self._record(opened)
-        for index in range(CHUNKS):
-            for name in sessions:
-                self._record(AudioChunk(SessionId(name), index + 1, index, b"\0" * 100))
-                self.event(RESULTS, SpeechStopped(SessionId(name), 0, index))
-        for name in sessions:
-            self.move(name, RESULTS, 1)
-
-    def move(self, name: str, left: tuple[str, int], generation: int) -> None:
-        opened = SessionOpened(SessionId(name), 99, TenantId("t"), TraceId("t"), SessionOptions(), TextPolicy())
-        self._record(opened, generation=generation)
-        self.consumer.append(left, name, b"", moved_headers(LeaseEpoch(1), generation, ""))
-
-    def go_on(self, name: str) -> None:
-        """Others' live traffic."""
-        self._record(AudioChunk(SessionId(name), 100, 100, b"\0"), generation=1)
-
-    def reading(self) -> Reading:
-        return Reading(cast("Consumer", self.consumer), TOPICS, lambda: 0.0)
-
-    def _record(self, record: Record, generation: int = 0) -> None:
-        headers = record_headers(0, 0, "", generation)
-        self.consumer.append(AUDIO, record.session_id, encode_record(record), headers)
-
-    def event(self, where: tuple[str, int], event: Emitted) -> None:
-        self.consumer.append(where, event.session_id, encode_event(event), event_headers(LeaseEpoch(1), ""))
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.consumer.log.values()))
-
-
-FIRST = Place(0, 0, 0)
-
-
-def read_out(reading: Reading, *asked: Asker) -> None:
-    """Until each has ended."""
-    left = [asker.past for asker in asked]
-    newcomers = list(left)
-    while left:
-        for past in reading.step(newcomers):
-            past.settle()
-            left.remove(past)
-        newcomers = []
-
-
-def check_whole(asker: Asker) -> None:
-    assert asker.done.result() is None
-    assert len(asker.records) == 1 + CHUNKS
-    assert len(asker.events) == CHUNKS
 
 
 async def test_many_that_come_one_after_the_other_read_the_log_once() -> None:
@@ -204,7 +84,7 @@ async def test_records_are_left_as_soon_as_nobody_waits_for_them() -> None:
 
 
 async def test_beyond_what_may_be_kept_the_log_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "MAX_KEPT_BYTES", 1000)
+    monkeypatch.setattr("streamscribe.bus.kafka.reading.MAX_KEPT_BYTES", 1000)
     spoken = Spoken("first", "second")
     reading = spoken.reading()
     first, second = Asker("first", FIRST), Asker("second", FIRST)
@@ -228,6 +108,44 @@ async def test_who_comes_from_before_what_is_kept_has_the_consumer_go_back_and_n
         past.settle()
     check_whole(early)
     assert [event.at_ms for event in late.events if isinstance(event, SpeechStopped)] == [CHUNKS - 2, CHUNKS - 1]
+
+
+def far_on(spoken: Spoken) -> Place:
+    """A place behind much of others."""
+    for _ in range(500):
+        spoken.go_on("other")
+        spoken.event(RESULTS, SpeechStopped(SessionId("other"), 0, 0))
+    log = spoken.consumer.log
+    return Place(0, len(log[RESULTS]), 0, audio_offset=len(log[AUDIO]))
+
+
+async def test_who_comes_from_far_behind_what_was_read_has_nothing_read_that_lies_between() -> None:
+    spoken = Spoken("first")
+    reading = spoken.reading()
+    read_out(reading, Asker("first", FIRST))
+    place, before = far_on(spoken), spoken.consumer.read
+    spoken.speak("late")
+    late = Asker("late", place)
+    read_out(reading, late)
+    check_whole(late)
+    assert spoken.consumer.read - before == 2 * (CHUNKS + 1) + 1
+
+
+async def test_who_comes_from_far_behind_what_is_being_read_takes_nothing_from_who_reads_it() -> None:
+    spoken = Spoken("first", "second")
+    reading = spoken.reading()
+    first = Asker("first", FIRST)
+    ended = reading.step([first.past])
+    place = far_on(spoken)
+    spoken.speak("late")
+    late = Asker("late", place)
+    ended += reading.step([late.past])
+    while reading.busy:
+        ended += reading.step([])
+    for past in ended:
+        past.settle()
+    check_whole(first)
+    check_whole(late)
 
 
 async def test_a_session_that_has_moved_twice_is_read_at_both_places_from_what_is_kept() -> None:
@@ -308,7 +226,7 @@ async def test_who_comes_while_the_group_cannot_be_asked_waits_alone_and_is_not_
 
 
 async def test_what_belongs_to_no_session_takes_no_room_of_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "MAX_KEPT_BYTES", 200_000)
+    monkeypatch.setattr("streamscribe.bus.kafka.reading.MAX_KEPT_BYTES", 200_000)
     spoken = Spoken("first", "second")
     rest = spoken.consumer.log[RESULTS]
     settled = [Message((*RESULTS, at), None, b"\0" * 10_000, [], 0.0) for at in range(100)]

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from streamscribe.bus.kafka.past import Past
-from streamscribe.bus.kafka.recall import Reading
+from streamscribe.bus.kafka.reading import Reading
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BusUnavailable
 from tests.sim.broker import Broker, Message, cancel_all
