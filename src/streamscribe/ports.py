@@ -89,6 +89,10 @@ class MovingBus(GatewayBus, Protocol):
         """The place from which another gateway may read on that knows the mark; None where that cannot be said now."""
         ...
 
+    def expect(self, ticket: "Ticket") -> bool:
+        """Keeps what is told of a session that is about to come, for `take_over`; False where it is here already."""
+        ...
+
     async def take_over(self, ticket: "Ticket", past: SessionPast) -> None:
         """Takes a session from the gateways before this one, whose place is the ticket's last; fills in its `past`.
 
@@ -371,10 +375,7 @@ class SessionStore(Protocol):
         ...
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
-        """The gateway that has a session tells from where it is to be read: the ticket's places, in place of `before`.
-
-        False: the places are others by now, and nothing is changed.
-        """
+        """Has the session read from the ticket's places, in place of `before`; False: they are others by now."""
         ...
 
     async def sessions(self, limit: int, tenant_id: TenantId | None = None) -> SessionPage:

@@ -54,6 +54,9 @@ class LogBus(MemoryBus):
         self.marked[session_id] += bool(mark)
         return Place(0, 0, 0, mark, LeaseEpoch(1) if self.claimed else None)
 
+    def expect(self, ticket: Ticket) -> bool:
+        return ticket.session_id not in self.gone
+
     async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
         if self.broken:
             raise BusUnavailable

@@ -239,9 +239,20 @@ class Mover:
             ticket = await self._proved(tenant, message)
             here = self._bus.here(ticket.places[-1].generation + 1)
             ticket = replace(ticket, gateway=self._gateway, places=(*ticket.places, here))
-            if await self._store.move(ticket):
+            if await self._is_moved(ticket):
                 return ticket
         raise BusUnavailable("the session is moving already", retry_after_s=1.0)
+
+    async def _is_moved(self, ticket: Ticket) -> bool:
+        """Whether the store says that the session is this gateway's. From then on workers may tell it so: where one has
+        just taken the session over, before anything else is done here."""
+        expected, moved = self._bus.expect(ticket), False
+        try:
+            moved = await self._store.move(ticket)
+        finally:
+            if expected and not moved:
+                self._bus.let_go(ticket.session_id)
+        return moved
 
     async def _proved(self, tenant: Tenant, message: Resume) -> Ticket:
         ticket = None

@@ -39,6 +39,7 @@ from streamscribe.core.records import (
     Record,
     SessionAbandoned,
     SessionOpened,
+    WorkerEvent,
 )
 from streamscribe.core.session_past import SessionPast
 from streamscribe.ports import EventHandler, Place, Ticket
@@ -163,21 +164,27 @@ class KafkaGatewayBus:
             return None
         return Place(self._reply_to, self._read_to, lane.generation, mark, lane.epoch, audio_offset)
 
+    def expect(self, ticket: Ticket) -> bool:
+        """Keeps what is told here of a session that is about to be this gateway's, for `take_over`; False where the bus
+        has the session already. `let_go` undoes it."""
+        made = Lane.coming(ticket, self._max_backlog_s)
+        return self._lanes.setdefault(ticket.session_id, made) is made
+
     async def take_over(self, ticket: Ticket, past: SessionPast) -> None:
         """Takes a session from the gateways before this one, whose place is the ticket's last; fills in its `past`.
 
-        Its worker is told, and what it says from then on is kept until `go_on`. Raises BusUnavailable where that takes
-        too long, as while no worker has the session; SessionSuperseded where another gateway was quicker;
+        Its worker is told, and what it says from `expect` on is kept until `go_on`. Raises BusUnavailable where that
+        takes too long, as while no worker has the session; SessionSuperseded where another gateway was quicker;
         SessionNotFound where the log does not reach back so far.
         """
-        backlog = Backlog(self._max_backlog_s, ticket.opened.options.audio.bytes_per_second)
-        place = ticket.places[-1]
-        lane = Lane(backlog, ticket.opened.trace_id, generation=place.generation, held=deque())
-        self._lanes[ticket.session_id] = lane
+        lane = self._lanes.get(ticket.session_id)
+        if lane is None or lane.held is None or lane.generation != ticket.places[-1].generation:
+            lane = self._lanes[ticket.session_id] = Lane.coming(ticket, self._max_backlog_s)
+        wanted = Past.of(ticket, past, self._kafka)
         try:
             async with asyncio.timeout(TAKE_OVER_S):
                 await self._announce(lane, ticket)
-                lane.epoch = await self._read_past(ticket, past)
+                await self._recall.read(wanted)
         except BaseException as error:
             if self._lanes.get(ticket.session_id) is lane:
                 self._forget(ticket.session_id)
@@ -186,6 +193,18 @@ class KafkaGatewayBus:
             raise
         if self._lanes.get(ticket.session_id) is not lane:
             raise BusUnavailable("the session has moved on, or said too much meanwhile", retry_after_s=1.0)
+        self._hold_again(lane, wanted.epoch)
+
+    def _hold_again(self, lane: Lane, heard: LeaseEpoch | None) -> None:
+        """What has come is looked through again, behind the past: whose owner may be newer than one that spoke first.
+
+        What an owner said before the next one spoke stays; so does which epoch was the newest. At most MAX_HELD, as it was.
+        """
+        newest, held = lane.epoch or NO_EPOCH, lane.held or ()
+        lane.epoch, lane.held = heard, deque()
+        for event, epoch in held:
+            self._deliver(event, epoch)
+        lane.epoch = max(lane.epoch or NO_EPOCH, newest)
 
     def go_on(self, session_id: SessionId, past: SessionPast) -> None:
         """The session of `take_over` is here: what came meanwhile is delivered, and the rest as it comes."""
@@ -196,8 +215,8 @@ class KafkaGatewayBus:
         lane.published_records = lane.settled_records = past.uplink.next_index
         lane.next_sequence = past.uplink.next_sequence
         held, lane.held = lane.held, None
-        for event, epoch in held:
-            self._deliver(event, epoch)
+        for event, _ in held:
+            self._hand_over(event)
 
     def let_go(self, session_id: SessionId) -> None:
         """Another gateway may go on with the session: nothing more is told of it here, and its worker keeps it."""
@@ -229,20 +248,6 @@ class KafkaGatewayBus:
         record = encode_record(ticket.opened)
         await self._started(self._sender).put(self._topics.audio, record, headers, key=ticket.session_id)
 
-    async def _read_past(self, ticket: Ticket, past: SessionPast) -> LeaseEpoch | None:
-        wanted = Past(
-            ticket.session_id,
-            ticket.places[-1].generation,
-            partition_of(ticket.session_id, self._kafka.audio_partitions),
-            self._kafka.result_partitions,
-            ticket.places[:-1],
-            past.uplink.take,
-            past.hear,
-            asyncio.get_running_loop().create_future(),
-        )
-        await self._recall.read(wanted)
-        return wanted.epoch
-
     def _has_room(self, lane: Lane, size_bytes: int) -> bool:
         return not lane.waiting and lane.backlog.fits(size_bytes) and self._started(self._sender).room
 
@@ -263,7 +268,7 @@ class KafkaGatewayBus:
 
         def delivered(error: StreamScribeError | None) -> None:
             if error is not None:
-                self._fail(lane, error)
+                lane.fail(error)
             if not done.done():
                 done.set_result(None) if error is None else done.set_exception(error)
 
@@ -279,11 +284,6 @@ class KafkaGatewayBus:
         if isinstance(record, AudioChunk):
             lane.next_sequence = record.sequence + 1
         lane.backlog.add(size)
-
-    def _fail(self, lane: Lane, error: StreamScribeError) -> None:
-        """A record is missing in the log: nothing after it is of use."""
-        lane.error = lane.error or error
-        lane.free(lane.error)
 
     def _drain(self, lane: Lane) -> None:
         sender = self._started(self._sender)
@@ -334,7 +334,10 @@ class KafkaGatewayBus:
             lane.held.append((event, epoch))
             if len(lane.held) > MAX_HELD:
                 self._forget(event.session_id)
-            return
+        else:
+            self._hand_over(event)
+
+    def _hand_over(self, event: WorkerEvent) -> None:
         if isinstance(event, (Finished, Failed)):
             self._forget(event.session_id)
         if self._handler is None:

@@ -8,7 +8,8 @@ from streamscribe.bus.backlog import Backlog
 from streamscribe.bus.kafka.envelope import Settled
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import LeaseEpoch
-from streamscribe.core.records import Emitted, Record
+from streamscribe.core.records import Record, WorkerEvent
+from streamscribe.ports import Ticket
 
 Waiter = asyncio.Future[None]
 
@@ -29,11 +30,18 @@ class Lane:
     generation: int = 0
     next_sequence: int | None = None
     """Of the chunk that comes next; None before the first."""
-    held: deque[tuple[Emitted, LeaseEpoch]] | None = None
+    held: deque[tuple[WorkerEvent, LeaseEpoch]] | None = None
     """What comes while the session's past is read."""
     moved: bool = False
     doubt: asyncio.TimerHandle | None = None
     """Ends the session, unless its owner speaks before."""
+
+    @classmethod
+    def coming(cls, ticket: Ticket, max_backlog_s: float) -> "Lane":
+        """Of a session that comes from another gateway."""
+        opened = ticket.opened
+        backlog = Backlog(max_backlog_s, opened.options.audio.bytes_per_second)
+        return cls(backlog, opened.trace_id, generation=ticket.places[-1].generation, held=deque())
 
     def trust(self) -> None:
         """Its owner has spoken, or the session is here no more."""
@@ -47,6 +55,11 @@ class Lane:
         self.settled_records = max(self.settled_records, min(settled.records, self.published_records))
         self.backlog.unsettled_bytes = self.published_bytes - self.settled_bytes
         self.backlog.unsettled_records = self.published_records - self.settled_records
+
+    def fail(self, error: StreamScribeError) -> None:
+        """A record is missing in the log: nothing after it is of use."""
+        self.error = self.error or error
+        self.free(self.error)
 
     def free(self, error: StreamScribeError | None = None) -> None:
         """Frees all publishers; their records are dropped."""

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message
 
 from streamscribe.bus.kafka.envelope import NO_EPOCH, headers_of, read_event_headers, read_moved, read_record_headers
+from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.core.errors import SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId
 from streamscribe.core.records import Checkpointed, Failed, Finished, Record, SessionOpened, WorkerEvent
-from streamscribe.ports import Place
+from streamscribe.core.session_past import SessionPast
+from streamscribe.ports import Place, Ticket
+from streamscribe.settings import KafkaSettings
 from streamscribe.wire.bus_records import decode_event, decode_record
 
 See = Callable[[Record, int, int | None], None]
@@ -42,6 +45,20 @@ class Past:
     _not_yet: bool = field(default=False)
     _given_up: Failed | None = None
     """What a worker said last that could not get the session for a defect."""
+
+    @classmethod
+    def of(cls, ticket: Ticket, past: SessionPast, kafka: KafkaSettings) -> "Past":
+        """Of the session, up to the last of the ticket's places. On the loop."""
+        return cls(
+            ticket.session_id,
+            ticket.places[-1].generation,
+            partition_of(ticket.session_id, kafka.audio_partitions),
+            kafka.result_partitions,
+            ticket.places[:-1],
+            past.uplink.take,
+            past.hear,
+            asyncio.get_running_loop().create_future(),
+        )
 
     def __post_init__(self) -> None:
         if self.places:
