@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from streamscribe.bus.kafka.reader import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Reader
-from streamscribe.core.errors import InternalError
+from streamscribe.core.errors import BusUnavailable, InternalError
 from tests.sim.broker import Message
 
 
@@ -95,3 +96,48 @@ async def test_a_defect_in_the_thread_is_told_to_who_waits_for_records_and_to_th
     await reader.stop()
     assert consumer.closed
     assert [str(context["exception"]) for context in told] == ["a defect"]
+
+
+class Trouble(Record):
+    """What librdkafka says in a record's place."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(("topic", 0, 0), None, b"", [])
+        object.__setattr__(self, "code", code)
+
+    def error(self) -> Any:
+        return KafkaError(self.code)  # type: ignore[attr-defined]
+
+
+class Troubled(Fetched):
+    """Has troubles, then a record."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__([1])
+        self._records += [Trouble(code) for code in codes[::-1]]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (KafkaError.INVALID_SESSION_TIMEOUT, "group.min.session.timeout.ms"),
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "let this user read the group"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "let this user read the topics"),
+    ],
+)
+async def test_who_can_read_nothing_until_somebody_mends_it_ends_and_says_what_to_mend(code: int, remedy: str) -> None:
+    consumer: Any = Troubled(code)
+    reader = Reader(consumer, lambda batch: None)
+    reader.start()
+    told = await asyncio.wait_for(reader.failed, 10)
+    await reader.stop()
+    assert isinstance(told, BusUnavailable)
+    assert remedy in told.message
+
+
+async def test_trouble_that_librdkafka_mends_itself_is_told_once_of_each_kind_and_reading_goes_on() -> None:
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+    away, late = KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT
+    assert await batches(Troubled(away, late, away, away), 1) == [[1]]
+    assert [message.partition(":")[0] for message in told] == ["reading the log"] * 2

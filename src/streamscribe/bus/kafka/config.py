@@ -105,6 +105,25 @@ def explain(error: object) -> str:
     return " ".join((error.str() if isinstance(error, KafkaError) else str(error)).split())
 
 
+_REMEDIES = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "let this user read the topics",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "let this user read the group",
+    KafkaError.INVALID_SESSION_TIMEOUT: (
+        "set group.min.session.timeout.ms of the brokers to kafka.session_timeout_ms at most, or that to theirs"
+    ),
+}
+"""Of what stays as it is until somebody changes it: who waited would wait for good."""
+
+
+def unreadable(error: KafkaError) -> BusUnavailable | None:
+    """What a process that reads ends with, where waiting helps nothing; None where librdkafka tries again by itself."""
+    remedy = _REMEDIES.get(error.code())
+    if remedy is None and not error.fatal():
+        return None
+    told = f"the log cannot be read: {explain(error)}"
+    return BusUnavailable(f"{told}; {remedy}" if remedy else told)
+
+
 class NoSuchPartition(BusUnavailable):
     """The partition that a record was for is none of its topic's: whoever was to read it there does not exist."""
 

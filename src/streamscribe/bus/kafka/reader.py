@@ -34,7 +34,8 @@ class Reader:
     it was; it leaves the group then too.
 
     Records of a partition come in turn and none is passed over, from where `gaps` was told that it begins: the consumer
-    goes back for one that shows itself late. What the log does not have at all is told to the loop's exception handler.
+    goes back for one that shows itself late. What the log does not have at all is told to the loop's exception handler,
+    and each kind of trouble of the brokers once.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Reader:
         """The thread's, once it has started."""
         self._permits = threading.Semaphore(_MAX_BATCHES)
         self._stopping = False
+        self._told: set[int] = set()
         self._thread = threading.Thread(target=self._run, name="kafka-consumer", daemon=True)
 
     def start(self) -> None:
@@ -78,6 +80,8 @@ class Reader:
                 batch = self._polled()
                 if batch and self._permit():
                     self.on_loop(self._hand_over, batch)
+        except BusUnavailable as error:
+            self.on_loop(self._fail, error)
         except (KafkaException, RuntimeError) as error:
             self.on_loop(self._fail, BusUnavailable(f"the log cannot be read: {config.explain(error)}"))
         except Exception as error:  # noqa: BLE001 - the thread's edge: who waits for records may not wait for ever
@@ -99,14 +103,23 @@ class Reader:
                     if self._in_turn(message):
                         batch.append(message)
                         size += len(message)
-                elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                    raise KafkaException(error)
+                else:
+                    self._trouble(error)
             self._go_back()
             if len(batch) >= MAX_BATCH_RECORDS or size >= MAX_BATCH_BYTES:
                 break
             fit = (MAX_BATCH_BYTES - size) * len(batch) // max(1, size)
             came = self._consumer.consume(min(max(1, fit), _AT_ONCE), 0)
         return batch
+
+    def _trouble(self, error: KafkaError) -> None:
+        """Raises what only somebody can mend; the rest is told once, for librdkafka tries again by itself."""
+        if (unreadable := config.unreadable(error)) is not None:
+            raise unreadable
+        if error.code() not in self._told:
+            self._told.add(error.code())
+            told = f"reading the log: {config.explain(error)}"
+            self.on_loop(self._loop.call_exception_handler, {"message": told})
 
     def _in_turn(self, message: Message) -> bool:
         topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
