@@ -57,6 +57,12 @@ def test_each_change_of_partitions_is_one_line_with_all_their_numbers_and_no_cha
         tell_partitions("assigned", [])
         tell_partitions("revoked", [1])
         tell_partitions("lost", [3])
+        tell_partitions("begun_again", [1])
     told = [(line["log_level"], line["reason"], line["partitions"]) for line in lines]
-    assert told == [("info", "assigned", [1, 3]), ("info", "revoked", [1]), ("warning", "lost", [3])]
+    assert told == [
+        ("info", "assigned", [1, 3]),
+        ("info", "revoked", [1]),
+        ("warning", "lost", [3]),
+        ("warning", "begun_again", [1]),
+    ]
     assert all(line.keys() - {"event", "log_level"} <= ATTRIBUTES for line in lines)

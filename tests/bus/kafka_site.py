@@ -8,7 +8,7 @@ from typing import Any
 from streamscribe.bus.kafka.envelope import read_event_headers, record_headers
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import StoreUnavailable
-from streamscribe.core.ids import SessionId, TenantId
+from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.records import Checkpointed, Failed, Finished, Record, WorkerEvent
 from streamscribe.ports import Kept, Seat, SessionStore
 from streamscribe.store.memory_sessions import MemorySessions
@@ -35,10 +35,12 @@ class Site:
         self.memory = MemorySessions(lease_ttl_s=LEASE_S, seat_ttl_s=15, keep_s=600, clock=loop.time)
         self.store: Any = self.memory
         self.workers: list[_WorkerEnd] = []
+        self.quarantined: list[tuple[SessionId, TraceId, int]] = []
 
     def worker(self) -> _WorkerEnd:
         bus = _WorkerEnd(KAFKA, self.store, MAX_MESSAGE_BYTES, orphaned_after_s=ORPHANED_S)
         bus.begin(self.group, Node(f"worker-{len(self.workers)}"))
+        bus.on_quarantined = lambda *what: self.quarantined.append(what)
         self.workers.append(bus)
         return bus
 

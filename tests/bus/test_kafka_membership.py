@@ -27,7 +27,7 @@ class Broker:
     def incremental_assign(self, parts: list[TopicPartition]) -> None:
         """Nothing comes of them here."""
 
-    incremental_unassign = incremental_assign
+    incremental_unassign = pause = resume = incremental_assign
 
 
 class Owner:
@@ -129,3 +129,20 @@ async def test_who_is_given_nothing_has_joined_and_who_was_thrown_out_has_not_un
     owner.member._on_assign(owner.broker, [])
     await see()
     assert seen == [False, True, True, False, True]
+
+
+async def test_a_partition_that_is_begun_again_is_let_go_first_and_never_told_to_be_lost() -> None:
+    owner, let_go = Owner(), list[int]()
+
+    def lose(numbers: Collection[int]) -> None:
+        raise AssertionError("it is ours")
+
+    owner.member._consumer, owner.member._lost = owner.broker, lose
+    owner.member._on_assign(owner.broker, [TopicPartition("topic", 3), TopicPartition("topic", 4)])
+    await asyncio.sleep(0)
+    for number in (3, 5):
+        owner.member.begin_again(number, let_go.extend)
+    for _ in range(2):
+        owner.member._turn()
+        await asyncio.sleep(0)
+    assert (let_go, owner.has, owner.member.joined.is_set()) == ([3], {3: 2, 4: 1}, True)

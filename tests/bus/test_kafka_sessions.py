@@ -258,8 +258,9 @@ def test_a_record_that_ends_workers_is_named_and_its_session_fails_and_the_other
         assert site.finished() == {A, SessionId("c")}
         (letter,) = site.broker.read(TOPICS.dead_letter, 0, 0, 100)
         told = json.loads(letter.value())
-        named = [told[name] for name in ("topic", "partition", "offset", "session_id")]
-        assert named == [TOPICS.audio, 0, 3 * 9 + 1, "b"]
+        named = [told[name] for name in ("topic", "partition", "offset", "session_id", "trace_id", "v")]
+        assert named == [TOPICS.audio, 0, 3 * 9 + 1, "b", "t", 1]
+        assert site.quarantined == [(B, "t", 9)]
         assert site.workers[-1].quarantined == 1
         assert site.committed > 3 * 20
         assert await site.memory.session(B) is None

@@ -66,3 +66,30 @@ def test_a_session_whose_lease_went_to_one_that_has_not_its_partition_goes_on_on
         assert site.failures() == {}
 
     virtually(play)
+
+
+def test_a_partition_of_which_another_had_many_sessions_at_once_is_begun_again_once_and_says_so() -> None:
+    async def play(site: Site) -> None:
+        names = [f"s{number}" for number in range(20)]
+        site.store = Wayward(site.memory)
+        for name in names:
+            site.publish(*list(session(name, 20))[:8])
+        bus = site.worker()
+        told: list[str] = []
+        bus.on_partitions = lambda what, numbers: told.extend([what] * bool(numbers))
+        Listener(bus)
+        await asyncio.sleep(3)
+        site.store.answers = dict.fromkeys(("claim", "renew", "save", "note", "abandon"), away)
+        await asyncio.sleep(LEASE_S + 0.5)
+        for name in names:
+            await site.memory.release(await site.memory.claim(SessionId(name), "a stranger"))
+        site.store.answers = {}
+        await asyncio.sleep(10)
+        assert bus.lost == len(names)
+        assert told == ["assigned", "begun_again", "assigned"]
+        for name in names:
+            site.publish(*list(session(name, 20))[8:])
+        await asyncio.sleep(8)
+        assert site.finished() == set(names)
+
+    virtually(play)

@@ -39,11 +39,11 @@ class Watch:
     def over(self, session_id: SessionId) -> None:
         self.told.append(("over", session_id))
 
-    def taken_over(self, session_id: SessionId) -> None:
-        self.told.append(("taken over", session_id))
+    def taken_over(self, opened: SessionOpened) -> None:
+        self.told.append(("taken over", opened.session_id))
 
-    def quarantined(self, session_id: SessionId, index: int) -> None:
-        self.told.append(("quarantined", session_id, index))
+    def quarantined(self, opened: SessionOpened, index: int) -> None:
+        self.told.append(("quarantined", opened.session_id, index))
 
     def fenced(self) -> None:
         self.told.append(("fenced",))

@@ -82,7 +82,7 @@ async def test_a_partition_that_a_worker_begins_with_again_is_read_from_where_it
             await asyncio.sleep(0.05)
         heard = len(listener.heard[SessionId("a")])
         for partition in range(rig.kafka.audio_partitions):
-            worker._membership.begin_again(partition)
+            worker._membership.begin_again(partition, worker._begun_again)
         while len(listener.heard[SessionId("a")]) == heard:
             await asyncio.sleep(0.05)
     for record in records[8:]:

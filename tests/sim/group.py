@@ -149,9 +149,9 @@ class SimMembership:
     def commit(self, offsets: dict[int, int]) -> None:
         self._wanted.update(offsets)
 
-    def begin_again(self, partition: int) -> None:
+    def begin_again(self, partition: int, let_go: Callable[[Collection[int]], None]) -> None:
         if partition in self.owned and not self.evicted:
-            self._lost([partition])
+            let_go([partition])
             self._drop([partition])
             self.assign([partition])
 

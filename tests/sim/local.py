@@ -9,6 +9,7 @@ from streamscribe.bus.local.replay import MIN_REPLAY_S
 from streamscribe.bus.local.worker import LocalWorkerBus
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId
+from streamscribe.core.records import SessionOpened
 from streamscribe.models.pool import Models
 from streamscribe.settings import WorkerSettings
 from streamscribe.worker.runner import Worker
@@ -28,11 +29,11 @@ class _BusObserver:
     def over(self, session_id: SessionId) -> None:
         pass
 
-    def taken_over(self, session_id: SessionId) -> None:
+    def taken_over(self, opened: SessionOpened) -> None:
         self._counts.taken_over += 1
 
-    def quarantined(self, session_id: SessionId, index: int) -> None:
-        self._counts.quarantined.add(session_id)
+    def quarantined(self, opened: SessionOpened, index: int) -> None:
+        self._counts.quarantined.add(opened.session_id)
 
     def fenced(self) -> None:
         self._counts.fenced += 1

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from streamscribe.core.ids import SessionId
+from streamscribe.core.records import SessionOpened
 from streamscribe.observe.logs import get_logger
 
 _log = get_logger(__name__)
@@ -54,16 +55,20 @@ class FleetMetrics:
     def over(self, session_id: SessionId) -> None:
         """The bus has forgotten a session: who let it in counts that."""
 
-    def taken_over(self, session_id: SessionId) -> None:
+    def taken_over(self, opened: SessionOpened) -> None:
         """A session goes on at another worker, or waits for one."""
         self._taken_over.inc()
-        _log.info("session taken over from another worker", session_id=session_id)
+        _log.info("session taken over from another worker", **_names(opened))
 
-    def quarantined(self, session_id: SessionId, index: int) -> None:
+    def quarantined(self, opened: SessionOpened, index: int) -> None:
         """A session is not tried a third time."""
         self._quarantined.inc()
-        _log.error("session quarantined", session_id=session_id, count=index)
+        _log.error("session quarantined", record=index, **_names(opened))
 
     def fenced(self) -> None:
         """A late event was dropped."""
         self._fenced.inc()
+
+
+def _names(opened: SessionOpened) -> dict[str, str]:
+    return {"tenant_id": opened.tenant_id, "session_id": opened.session_id, "trace_id": opened.trace_id}

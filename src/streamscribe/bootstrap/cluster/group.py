@@ -23,7 +23,7 @@ _log = get_logger(__name__)
 def tell_partitions(what: "Change", numbers: Collection[int]) -> None:
     """A line for each change; none where a rebalance changed nothing here."""
     if numbers:
-        log = _log.warning if what == "lost" else _log.info
+        log = _log.warning if what in ("lost", "begun_again") else _log.info
         log("partitions changed hands", reason=what, partitions=sorted(numbers))
 
 

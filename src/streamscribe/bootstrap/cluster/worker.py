@@ -17,6 +17,7 @@ from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
 from streamscribe.core.cluster_load import WorkerLoad, voices_by_gateway
+from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.records import SessionOpened
 from streamscribe.gateway.app import create_health_app
 from streamscribe.gateway.drain import done_before, stop_signals
@@ -62,6 +63,7 @@ async def serve_worker(
                     orphaned_after_s=settings.limits.resume_window_s + settings.store.seat_ttl_s,
                 )
                 bus.on_taken_over, bus.on_partitions = _tell_taken_over, tell_partitions
+                bus.on_quarantined = _tell_quarantined
                 await bus.start()
                 watchdog = Watchdog(bus, worker)
                 ClusterMetrics(metrics.registry, _figures(bus, store))
@@ -119,6 +121,10 @@ async def serve_worker(
 def _tell_taken_over(opened: SessionOpened) -> None:
     names = {"tenant_id": opened.tenant_id, "session_id": opened.session_id, "trace_id": opened.trace_id}
     _log.info("session taken over from another worker", **names)
+
+
+def _tell_quarantined(session_id: SessionId, trace_id: TraceId, index: int) -> None:
+    _log.error("session quarantined", session_id=session_id, trace_id=trace_id, record=index)
 
 
 def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, elsewhere: Elsewhere | None) -> WorkerLoad:

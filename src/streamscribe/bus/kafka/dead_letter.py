@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from confluent_kafka import Message
 
-from streamscribe.bus.kafka.envelope import read_key
+from streamscribe.bus.kafka.envelope import NO_TRACE, headers_of, read_key, read_trace
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BadRequest, InternalError, StreamScribeError
 
@@ -18,13 +18,16 @@ TELL_EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A reference to one record, and why it was passed over; `session_id` is empty where the key is no session's."""
+    """A reference to one record, and why it was passed over; `session_id` is empty where the key is no session's, and
+    `trace_id` is `unknown` where no header says it. `v` is the version of this form."""
 
     topic: str
     partition: int
     offset: int
     session_id: str
+    trace_id: str
     reason: str
+    v: int = 1
 
 
 class DeadLetters:
@@ -51,6 +54,8 @@ class DeadLetters:
         In a flood of them at most every `TELL_EVERY_S`, with how many they were; the rest with the next. What
         cannot be written is only counted: it holds up no other.
         """
+        readable = not (isinstance(error, BadRequest) and error.field == "headers")  # a second look would end us
+        trace_id = read_trace(headers_of(message)) if readable else NO_TRACE
         if not isinstance(error, StreamScribeError):
             self._tell(error)
             error = InternalError()
@@ -59,7 +64,7 @@ class DeadLetters:
         except BadRequest:
             session_id = ""
         where = (message.topic() or "", message.partition() or 0, message.offset() or 0)
-        self.write(DeadLetter(*where, session_id, error.message))
+        self.write(DeadLetter(*where, session_id, trace_id, error.message))
 
     def _tell(self, defect: Exception) -> None:
         loop = asyncio.get_running_loop()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamscribe.core.errors import BadRequest
-from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -26,6 +26,9 @@ _ask = methodcaller("headers")
 where confluent-kafka has failed at one, and the next look at it ends the process."""
 
 Headers = list[tuple[str, str | bytes | None]]
+
+NO_TRACE = TraceId("unknown")
+"""Where no header says it, or none that we write."""
 
 _MAX_NUMBER_DIGITS = 18
 _NUMBER_RULE = "a header must be a whole number from 0, of at most 18 digits"
@@ -53,6 +56,7 @@ class RecordHeaders:
     generation: int = 0
     left: tuple[int, ...] = ()
     next_sequence: int | None = None
+    trace_id: TraceId = NO_TRACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def record_headers(
     left: Sequence[int] = (),
     next_sequence: int | None = None,
 ) -> Headers:
-    """The headers of a record; the trace id is for people's eyes and tools."""
+    """The headers of a record; the trace id is for people's eyes and tools, and for what fails before it is opened."""
     headers: Headers = [
         ("v", VERSION),
         ("reply-to", b"%d" % reply_to),
@@ -140,7 +144,16 @@ def read_record_headers(headers: Headers, result_partitions: int) -> RecordHeade
         raise BadRequest(f"the partitions that were left must be at most {result_partitions}", field="left")
     next_sequence = _number(found, "next-sequence") if "next-sequence" in found else None
     reply_to = _number(found, "reply-to", result_partitions)
-    return RecordHeaders(reply_to, _number(found, "audio-at"), generation, left, next_sequence)
+    return RecordHeaders(reply_to, _number(found, "audio-at"), generation, left, next_sequence, read_trace(headers))
+
+
+def read_trace(headers: Headers) -> TraceId:
+    """The trace that a record or an event belongs to; never raises."""
+    text = dict(headers).get("trace")
+    try:
+        return TraceId(text.decode()) if isinstance(text, bytes) else NO_TRACE
+    except ValueError:
+        return NO_TRACE
 
 
 def read_event_headers(headers: Headers) -> LeaseEpoch | None:

@@ -15,12 +15,14 @@ from streamscribe.bus.kafka.reader import Reader
 GIVE_UP_S = 2.0
 """How long a rebalance waits for the loop to let sessions go. A loop that stands still holds up no other worker."""
 
+LetGo = Callable[[Collection[int]], None]
 GiveUp = Callable[[Collection[int]], Awaitable[dict[int, int]]]
 """Lets the sessions of partitions go, on the loop, and gives the offset at which another goes on with each."""
 
-Change = Literal["assigned", "revoked", "lost"]
+Change = Literal["assigned", "revoked", "lost", "begun_again"]
 OnPartitions = Callable[[Change, Collection[int]], None]
-"""What becomes of partitions: `revoked` ones were given up in good order, `lost` ones are another's already."""
+"""What becomes of partitions: `revoked` ones were given up in good order, `lost` ones are another's already, and those
+that are `begun_again` were ours and stay so."""
 
 
 class Membership:
@@ -39,7 +41,7 @@ class Membership:
         take: Callable[[list[Message]], None],
         assigned: Callable[[Collection[int]], None],
         give_up: GiveUp,
-        lost: Callable[[Collection[int]], None],
+        lost: LetGo,
     ) -> None:
         """Raises SettingsError for properties that librdkafka refuses."""
         self._loop = asyncio.get_running_loop()
@@ -53,7 +55,7 @@ class Membership:
         self._lock = threading.Lock()
         self._wanted_paused: set[int] = set()
         self._wanted_offsets: dict[int, int] = {}
-        self._wanted_again: set[int] = set()
+        self._wanted_again: dict[int, LetGo] = {}
         self._owned: set[int] = set()  # the rest is the thread's
         self._paused: set[int] = set()
         self._committed: dict[int, int] = {}
@@ -90,19 +92,21 @@ class Membership:
         with self._lock:
             self._wanted_offsets.update(offsets)
 
-    def begin_again(self, partition: int) -> None:
-        """Loses it, if it is still ours, and begins with it anew where it is committed."""
+    def begin_again(self, partition: int, let_go: LetGo) -> None:
+        """Begins with it anew where it is committed, if it is still ours; `let_go` is told before, on the loop."""
         with self._lock:
-            self._wanted_again.add(partition)
+            self._wanted_again[partition] = let_go
 
     def _turn(self) -> None:
         self._turned_at = time.monotonic()
         with self._lock:
-            again = self._parts(self._wanted_again & self._owned)
+            again = {number: let_go for number, let_go in self._wanted_again.items() if number in self._owned}
             self._wanted_again.clear()
-        if again:
-            self._on_lost(self._consumer, again)
-            self._on_assign(self._consumer, again)
+        for number, let_go in again.items():
+            self._reader.on_loop(let_go, [number])
+            self._disown([number])
+            self._consumer.incremental_unassign(self._parts({number}))
+            self._on_assign(self._consumer, self._parts({number}))
         with self._lock:
             paused = self._wanted_paused & self._owned
             offsets = {part: at for part, at in self._wanted_offsets.items() if part in self._owned}

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from streamscribe.bus.kafka.envelope import Settled
+from streamscribe.bus.kafka.envelope import NO_TRACE, Settled
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
@@ -13,8 +13,6 @@ from streamscribe.core.records import Record, SessionAbandoned, SessionOpened
 
 _MAX_CHECKPOINTS = 16
 """That wait until what was told before them is in the log: about as many seconds."""
-
-_NO_TRACE = TraceId("unknown")
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +33,7 @@ class Owned:
     session_id: SessionId
     partition: int
     reply_to: int
+    trace: TraceId = NO_TRACE
     generation: int = 0
     told_generation: int = 0
     left: tuple[int, ...] = ()
@@ -66,8 +65,8 @@ class Owned:
 
     @property
     def trace_id(self) -> TraceId:
-        """Of the session, as far as it is known."""
-        return self.opened.trace_id if self.opened is not None else _NO_TRACE
+        """Of the session, as far as it is known: its records say it too."""
+        return self.opened.trace_id if self.opened is not None else self.trace
 
     @property
     def got_on(self) -> bool:

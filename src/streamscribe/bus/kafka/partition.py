@@ -37,6 +37,8 @@ class Partition:
     held_bytes: int = 0
     held_records: int = 0
     paused: bool = False
+    in_doubt: bool = False
+    """Whether it is to be looked at soon whose it is: another worker has had a session of it."""
     marked: bool = False
     read_through: bool = False
 

@@ -24,8 +24,9 @@ from streamscribe.core.errors import (
     StoreUnavailable,
     StreamScribeError,
     Timeout,
+    TooLarge,
 )
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import Checkpointed, Emitted, Failed, Record, SessionAbandoned, SessionOpened
 from streamscribe.ports import RecordHandler
@@ -48,6 +49,7 @@ class Sessions:
         steer: Callable[[Partition], None],
         fail: Callable[[StreamScribeError], None],
         took_over: Callable[[SessionOpened], None],
+        quarantines: Callable[[SessionId, TraceId, int], None],
         lost_one: Callable[[Partition], None],
     ) -> None:
         self.partitions: dict[int, Partition] = {}
@@ -59,7 +61,8 @@ class Sessions:
         self.lost = self.orphaned = self.quarantined = self.taken_over = 0
         self.leases = leases
         self._topics = topics
-        self._steer, self._fail, self._took_over, self._lost_one = steer, fail, took_over, lost_one
+        self._steer, self._fail, self._lost_one = steer, fail, lost_one
+        self._took_over, self._quarantines = took_over, quarantines
         self._trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
@@ -75,7 +78,7 @@ class Sessions:
 
     def connect(self, sender: Sender) -> None:
         """Tells gateways through `sender` from now on."""
-        self.teller = Teller(sender, self._topics.results, self._delivered, self._fail, self._unheard)
+        self.teller = Teller(sender, self._topics.results, self._delivered, self._fail, self._unsaid)
         self.dead_letters = DeadLetters(sender, self._topics.dead_letter)
 
     # what comes
@@ -98,7 +101,7 @@ class Sessions:
             if record.session_id in partition.gone:
                 self._answer_late(partition, record, headers)
                 return
-            session = Owned(record.session_id, partition.number, headers.reply_to)
+            session = Owned(record.session_id, partition.number, headers.reply_to, headers.trace_id)
             partition.sessions[record.session_id] = self.all[record.session_id] = session
             self.spawn(self._begin(session), session)
         if headers.generation < session.generation:  # of a gateway that has the session no more
@@ -266,8 +269,11 @@ class Sessions:
         if isinstance(event, Checkpointed):
             session.checkpoints.append((session.told, event.checkpoint))
             self.upkeep.save(session)
-        else:
+            return
+        try:
             self.teller.tell(session, event)
+        except TooLarge as error:
+            self._unsaid(session, error)
 
     def _delivered(self, session: Owned) -> None:
         if session.delivered == session.last_told:
@@ -336,12 +342,19 @@ class Sessions:
         offset = self.partitions[session.partition].positions.offset(session.session_id, index)
         where = (self._topics.audio, session.partition, offset or 0)
         error = Quarantined()
-        self.dead_letters.write(DeadLetter(*where, session.session_id, error.message))
+        self.dead_letters.write(DeadLetter(*where, session.session_id, session.trace_id, error.message))
+        self._quarantines(session.session_id, session.trace_id, index)
         self.fail_one(session, error)
 
-    def _unheard(self, session: Owned) -> None:
-        """Nobody can be told of it: its gateway reads a partition that there is not."""
-        self.end(session, SessionAbandoned(session.session_id, session.next_index))
+    def _unsaid(self, session: Owned, error: StreamScribeError) -> None:
+        """Something cannot be told: nothing can, as its gateway reads a partition that there is not, or this is larger
+        than the log takes."""
+        if isinstance(error, TooLarge):
+            told = {"message": "a session has a result that is larger than the log takes"}
+            asyncio.get_running_loop().call_exception_handler(told)
+            self.fail_one(session, TooLarge("a result of the session is larger than the service can store"))
+        else:
+            self.end(session, SessionAbandoned(session.session_id, session.next_index))
 
     def _orphan(self, session: Owned) -> None:
         self.orphaned += 1

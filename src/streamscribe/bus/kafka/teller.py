@@ -17,7 +17,7 @@ from streamscribe.bus.kafka.envelope import (
 from streamscribe.bus.kafka.mark import mark_headers
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.sender import Sender
-from streamscribe.core.errors import StreamScribeError
+from streamscribe.core.errors import StreamScribeError, TooLarge
 from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 from streamscribe.core.records import Emitted, Failed, Finished, Progress, Recognised, SessionAbandoned
 from streamscribe.wire.bus_records import encode_event, encode_record
@@ -33,7 +33,8 @@ class Teller:
     """Tells the partition of results that a session's newest record named, under the session's epoch.
 
     `delivered` is called with each session of which an event is in the log; `failed` when one will not be, or
-    `unheard` with its session where its gateway reads a partition that there is not. While the brokers do not keep up,
+    `unsaid` with its session where that is this session's trouble: its gateway reads a partition that there is not, or
+    the event is larger than the log takes. While the brokers do not keep up,
     partials and progress are dropped and counted.
     """
 
@@ -43,30 +44,32 @@ class Teller:
         topic: str,
         delivered: Callable[[Owned], None],
         failed: Callable[[StreamScribeError], None],
-        unheard: Callable[[Owned], None],
+        unsaid: Callable[[Owned, StreamScribeError], None],
     ) -> None:
         self._sender = sender
         self._topic = topic
         self._delivered = delivered
         self._failed = failed
-        self._unheard = unheard
+        self._unsaid = unsaid
         self._news: set[Owned] = set()
         self.dropped = 0
 
     def tell(self, session: Owned, event: Emitted) -> None:
-        """Tells an event. Raises BusUnavailable where not even a final can be kept until the log takes it."""
+        """Tells an event. Raises BusUnavailable where not even a final can be kept until the log takes it, and TooLarge
+        for one that it never takes: then nothing was told."""
         assert session.epoch is not None  # noqa: S101 - only who has a lease tells
         if not self._sender.room and _may_be_dropped(event):
             self.dropped += 1
             return
-        session.told += 1
-        if isinstance(event, (Finished, Failed)):
-            session.last_told = session.told
-            session.live = False
+        number = session.told + 1
         headers = event_headers(session.epoch, session.trace_id)
-        done = partial(self._done, session, session.told)
+        done = partial(self._done, session, number)
         key, reply_to = session.session_id, session.reply_to
         self._sender.send(self._topic, encode_event(event), headers, done, key=key, partition=reply_to)
+        session.told = number
+        if isinstance(event, (Finished, Failed)):
+            session.last_told = number
+            session.live = False
 
     def tell_moved(self, session: Owned) -> None:
         """Tells the gateways that the session has left that no more comes from this worker, once it may tell."""
@@ -121,8 +124,9 @@ class Teller:
         if error is None:
             session.deliver(number)
             self._delivered(session)
-        elif isinstance(error, NoSuchPartition):
-            self._unheard(session)
+        elif isinstance(error, (NoSuchPartition, TooLarge)):
+            session.deliver(number)  # what comes behind it is told
+            self._unsaid(session, error)
         else:
             self._failed(error)
 

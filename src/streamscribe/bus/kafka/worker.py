@@ -18,7 +18,7 @@ from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BadRequest, StreamScribeError
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.records import Emitted, SessionOpened
 from streamscribe.ports import RecordHandler, SessionStore
 from streamscribe.settings import KafkaSettings
@@ -66,6 +66,8 @@ class KafkaWorkerBus:
         """What the leases of this worker are taken under."""
         self.on_taken_over: Callable[[SessionOpened], None] = lambda opened: None
         """Told of each session that goes on here and was another worker's before."""
+        self.on_quarantined: Callable[[SessionId, TraceId, int], None] = lambda session_id, trace_id, index: None
+        """Told of each session that is not tried again, and at which record workers ended."""
         self.on_partitions: OnPartitions = lambda what, numbers: None
         """Told what becomes of its partitions; also of no partitions."""
         self._sessions = Sessions(
@@ -75,6 +77,7 @@ class KafkaWorkerBus:
             steer=self._steer,
             fail=self._fail,
             took_over=lambda opened: self.on_taken_over(opened),
+            quarantines=lambda *what: self.on_quarantined(*what),
             lost_one=self._look_again,
         )
         self._partitions = self._sessions.partitions
@@ -262,20 +265,30 @@ class KafkaWorkerBus:
     def _lost(self, numbers: Collection[int]) -> None:
         """The group gave them away; what is still in force of our leases would only keep others waiting."""
         self.on_partitions("lost", numbers)
+        self._release(numbers)
+
+    def _begun_again(self, numbers: Collection[int]) -> None:
+        self.on_partitions("begun_again", numbers)
+        self._release(numbers)
+
+    def _release(self, numbers: Collection[int]) -> None:
         for session in self._lose_partitions(numbers):
             self._sessions.spawn(self._sessions.leases.release([session]), session)
 
     def _look_again(self, partition: Partition) -> None:
         """Another worker has a session of it: that worker's is the partition, as the group will say, or was.
 
-        Where it stays ours it is read again, or the session, and those that wait for its lease, would be nobody's.
+        Where it stays ours it is read again, or the session, and those that wait for its lease, would be nobody's. All
+        of its sessions are heard again then, as after a takeover: it has one offset.
         """
 
         def look() -> None:
             if self._partitions.get(partition.number) is partition:
-                self._membership.begin_again(partition.number)
+                self._membership.begin_again(partition.number, self._begun_again)
 
-        asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
+        if not partition.in_doubt:
+            partition.in_doubt = True
+            asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _lose_partitions(self, numbers: Collection[int]) -> list[Owned]:
         """The sessions that were theirs, but for those at which the worker hangs: their leases end by themselves."""

@@ -99,12 +99,12 @@ class LocalGatewayBus:
             if head is not None and lane.ends.suspect:
                 again.append(lane)
                 continue
-            self._observer.taken_over(lane.session_id)
+            self._observer.taken_over(lane.log.opened)
             self._assign(lane)
         guilty = again[0] if len(again) == 1 else next((lane for lane in again if lane is self._on_trial), None)
         self._suspects |= {lane.session_id: lane for lane in again if lane is not guilty}
         if guilty is not None:
-            self._observer.quarantined(guilty.session_id, guilty.ends.at or 0)
+            self._observer.quarantined(guilty.log.opened, guilty.ends.at or 0)
             self._fail(guilty, Quarantined())
         self._try_next()
 
@@ -177,7 +177,7 @@ class LocalGatewayBus:
         self._on_trial = lane = next(iter(self._suspects.values()), None)
         if lane is not None:
             del self._suspects[lane.session_id]
-            self._observer.taken_over(lane.session_id)
+            self._observer.taken_over(lane.log.opened)
             self._assign(lane)
 
     def _is_cleared(self, lane: Lane) -> bool:

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from streamscribe.core.ids import SessionId
+from streamscribe.core.records import SessionOpened
 
 
 class LocalBusObserver(Protocol):
@@ -12,11 +13,11 @@ class LocalBusObserver(Protocol):
         """The bus has forgotten a session that it knew: its place at its worker is free."""
         ...
 
-    def taken_over(self, session_id: SessionId) -> None:
+    def taken_over(self, opened: SessionOpened) -> None:
         """The session's worker is gone: it was placed again, or waits."""
         ...
 
-    def quarantined(self, session_id: SessionId, index: int) -> None:
+    def quarantined(self, opened: SessionOpened, index: int) -> None:
         """Two workers ended at this record of the session; it has failed and is not tried again."""
         ...
 
@@ -31,10 +32,10 @@ class Unobserved:
     def over(self, session_id: SessionId) -> None:
         """Nothing."""
 
-    def taken_over(self, session_id: SessionId) -> None:
+    def taken_over(self, opened: SessionOpened) -> None:
         """Nothing."""
 
-    def quarantined(self, session_id: SessionId, index: int) -> None:
+    def quarantined(self, opened: SessionOpened, index: int) -> None:
         """Nothing."""
 
     def fenced(self) -> None:
