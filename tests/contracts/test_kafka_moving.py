@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from streamscribe.bus.kafka import recall
+from streamscribe.bus.kafka import reading
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.lane import Lane
 from streamscribe.bus.kafka.partitioner import partition_of
@@ -170,7 +170,7 @@ async def test_the_worker_dies_too_and_the_next_one_tells_the_new_gateway(
 async def test_without_a_worker_a_session_does_not_move_in_time_and_can_be_moved_again(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recall, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(reading, "PATIENCE_S", 1.0)
     async with gateways(broker) as ours:
         published = list(session("a", 10))
         gateway = await ours.first(0)

@@ -198,7 +198,7 @@ class KafkaGatewayBus:
     def _hold_again(self, lane: Lane, heard: LeaseEpoch | None) -> None:
         """What has come is looked through again, behind the past: whose owner may be newer than one that spoke first.
 
-        What an owner said before the next one spoke stays; so does which epoch was the newest. At most MAX_HELD, as it was.
+        What an owner said before the next one spoke stays, at most MAX_HELD; so does which epoch was the newest.
         """
         newest, held = lane.epoch or NO_EPOCH, lane.held or ()
         lane.epoch, lane.held = heard, deque()
