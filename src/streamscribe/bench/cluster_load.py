@@ -12,7 +12,7 @@ from statistics import mean
 from time import perf_counter
 
 from streamscribe.bench.chaos_voice import CLOSE_TIMEOUT_S, Script, Voice, say_in_turn
-from streamscribe.bench.knocking import knock
+from streamscribe.bench.knocking import knock, waited_s
 from streamscribe.bench.load import OPEN_DOOR, allow_files, connect, quantile_ms
 from streamscribe.bench.worker_fleet import memory_bytes, until_ready
 from streamscribe.client.local_server import LocalServer, RunningServer
@@ -59,7 +59,7 @@ class Crowd:
         self.finals = 0  # that were told within the while
         self.waits_s: list[float] = []
         self.refused = self.broken = 0
-        self.refusals_s: list[float] = []
+        self.refusals_s: list[float] = []  # of those, and of who knocked
         self.memory: list[float] = []
 
     @property
@@ -77,7 +77,21 @@ async def overloaded(seconds: float) -> dict[str, float]:
         await until_ready(server, WORKERS)
         rungs = await climbed(partial(_crowd, server, scripts, seconds=RUNG_SHARE * seconds), first_per_s)
         over = await _crowd(server, scripts, OVERLOAD * peak_of(rungs).per_s, seconds=seconds)
-    return {"rungs": float(len(rungs)), **held_against_peak(rungs, over)}
+    return {**as_figures(rungs), **held_against_peak(rungs, over)}
+
+
+def as_figures(rungs: Sequence[Crowd]) -> dict[str, float]:
+    """How many rungs there were, and what each brought: how the peak was found."""
+    return {"rungs": float(len(rungs))} | {
+        f"rung_{number}_{name}": value
+        for number, rung in enumerate(rungs, 1)
+        for name, value in (
+            ("sessions_per_s", rung.per_s),
+            ("goodput_per_s", rung.goodput_per_s),
+            ("final_p99_ms", quantile_ms(sorted(rung.waits_s), 0.99)),
+            ("refused", float(rung.refused)),
+        )
+    }
 
 
 async def climbed(crowd: Callable[[float], Awaitable[Crowd]], per_s: float) -> list[Crowd]:
@@ -122,10 +136,12 @@ async def _crowd(server: RunningServer, scripts: Sequence[Script], per_s: float,
     crowd, voices, url = Crowd(per_s, seconds), list[Voice](), server.address.websocket
 
     async def come(script: Script) -> None:
+        began_s = perf_counter()
         try:
             voices.append(await connect(url, partial(Voice, script=script)))
-        except OSError:
+        except OSError as failed:
             crowd.refused += 1
+            crowd.refusals_s.append(waited_s(began_s, failed))
 
     async with asyncio.TaskGroup() as tasks:
         saying = tasks.create_task(say_in_turn(voices))
@@ -143,12 +159,13 @@ async def _crowd(server: RunningServer, scripts: Sequence[Script], per_s: float,
             tasks.create_task(come(scripts[number % len(scripts)]))
         until_s = counted_from_s + seconds
         if knocking is not None and watching is not None:
-            crowd.refusals_s = await knocking
+            crowd.refusals_s += await knocking
             watching.cancel()
         while not all(voice.done or voice.closed.done() for voice in voices):  # noqa: ASYNC110 - they are many
             await asyncio.sleep(LOOK_EVERY_S)
         saying.cancel()
-    await asyncio.wait({voice.closed for voice in voices}, timeout=CLOSE_TIMEOUT_S)
+    if voices:
+        await asyncio.wait({voice.closed for voice in voices}, timeout=CLOSE_TIMEOUT_S)
     for voice in voices:
         told = voice.told_
         within = [counted_from_s <= at < until_s for at in told.finals_at]

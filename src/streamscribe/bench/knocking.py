@@ -1,13 +1,12 @@
 """Somebody who wants to be let in by a server that has no place, and how long he waits to be told so."""
 
 import asyncio
-from contextlib import suppress
 from functools import partial
 from time import perf_counter
 
 import msgspec
 
-from streamscribe.bench.load import Latencies, LoadSession, connect
+from streamscribe.bench.load import OPEN_TIMEOUT_S, Latencies, LoadSession, Refused, connect
 
 EVERY_S = 0.1
 
@@ -15,32 +14,25 @@ EVERY_S = 0.1
 class _Refusal(msgspec.Struct):
     """What is read of an error."""
 
-    type: str
     code: int = 0
     retry_after_ms: int = 0
 
 
-class _Knocker(LoadSession):
-    """Notes how long it waited when it is told to come back later; goes as soon as it is told anything."""
+def waited_s(began_s: float, failed: OSError) -> float:
+    """From connecting at `began_s` until the refusal that says when to come back.
 
-    def __init__(self, host: str, path: str, began_s: float, waits_s: list[float]) -> None:
-        super().__init__(host, path, Latencies())
-        self._began_s = began_s
-        self._waits_s = waits_s
-
-    def told(self, payload: bytes, now: float) -> None:
-        """Reads a refusal."""
-        refusal = msgspec.json.decode(payload, type=_Refusal)
-        if refusal.type == "error" and refusal.code == 503 and refusal.retry_after_ms > 0:
-            self._waits_s.append(now - self._began_s)
-        self.end()
+    OPEN_TIMEOUT_S for who was told nothing of the kind, however it ended: else a server that answers fewer would look
+    quicker.
+    """
+    if isinstance(failed, Refused):
+        refusal = msgspec.json.decode(failed.told, type=_Refusal)
+        if refusal.code == 503 and refusal.retry_after_ms > 0:
+            return failed.at - began_s
+    return OPEN_TIMEOUT_S
 
 
 async def knock(url: str, seconds: float) -> list[float]:
-    """Knocks ten times a second for so long: seconds from each connecting to its refusal that says when to come back.
-
-    Who is let in, or turned away without a word, is not among them.
-    """
+    """Knocks ten times a second for so long: what each waited that was not let in (`waited_s`)."""
     waits_s: list[float] = []
     until_s = perf_counter() + seconds
     async with asyncio.TaskGroup() as tasks:
@@ -51,5 +43,8 @@ async def knock(url: str, seconds: float) -> list[float]:
 
 
 async def _try(url: str, waits_s: list[float]) -> None:
-    with suppress(OSError):  # turned away
-        await connect(url, partial(_Knocker, began_s=perf_counter(), waits_s=waits_s))
+    began_s = perf_counter()
+    try:
+        (await connect(url, partial(LoadSession, latencies=Latencies()))).end()
+    except OSError as failed:
+        waits_s.append(waited_s(began_s, failed))

@@ -31,6 +31,15 @@ _CHUNK_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, 8 + CHUNK_BYTES)
 _PLAIN_HEADER = struct.pack("!BBH4x", _BINARY, 0x80 | 126, CHUNK_BYTES)
 
 
+class Refused(ConnectionRefusedError):
+    """The server told, at `at`, by an error which is `told`, that it opens no session."""
+
+    def __init__(self, told: bytes, at: float) -> None:
+        super().__init__("the server refused a session")
+        self.told = told
+        self.at = at
+
+
 @dataclass(slots=True)
 class Latencies:
     """Seconds from a chunk's handing to the socket until its ack was read; `lost` counts open sessions that broke."""
@@ -50,6 +59,7 @@ class LoadSession(asyncio.Protocol):
     def __init__(self, host: str, path: str, latencies: Latencies, start: bytes = _START) -> None:
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.refused: Refused | None = None  # known when `opened` is set
         self._latencies = latencies
         self._start = start
         self._request = (
@@ -129,7 +139,10 @@ class LoadSession(asyncio.Protocol):
             while self._unacked and self._sequence - len(self._unacked) <= acked:
                 self._latencies.seconds.append(now - self._unacked.popleft())
         elif opcode == _TEXT:
-            if not self.opened.done() and not payload.startswith(_ERROR):
+            if not self.opened.done():
+                if payload.startswith(_ERROR):
+                    self.refused = Refused(payload, now)
+                    self._ended = True
                 self.opened.set_result(None)
             self.told(payload, now)
         elif opcode == _PING:
@@ -178,16 +191,23 @@ async def open_session(url: str, latencies: Latencies) -> LoadSession:
 async def connect(url: str, make: Callable[[str, str], Session]) -> Session:
     """Connects what `make` makes of host and path, and waits until its session is open.
 
-    Raises OSError, also where the server refuses the session.
+    Raises Refused where the server says why it opens none, and any other OSError where it does not: it cannot be
+    reached, closes without a word, or says nothing for OPEN_TIMEOUT_S.
     """
     parts = urlsplit(url)
-    _, session = await asyncio.get_running_loop().create_connection(
-        lambda: make(parts.netloc, parts.path), parts.hostname or "", parts.port or 80
-    )
     async with asyncio.timeout(OPEN_TIMEOUT_S):
-        await session.opened
+        _, session = await asyncio.get_running_loop().create_connection(
+            lambda: make(parts.netloc, parts.path), parts.hostname or "", parts.port or 80
+        )
+        try:
+            await session.opened
+        except asyncio.CancelledError:
+            session.leave()
+            raise
+    if session.refused is not None:
+        raise session.refused
     if session.closed.done():
-        raise ConnectionRefusedError("the server refused a session")
+        raise ConnectionResetError("the server closed without a word")
     return session
 
 
