@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 
 import pytest
 
 from streamscribe.bench.chaos_voice import Script, Voice, held_against
+from streamscribe.bench.cluster_faults import longest_wait_s
 from streamscribe.bench.load import CHUNK_BYTES, CHUNK_S
 
 SCRIPT = Script.of(1, 14.0)
@@ -64,6 +66,23 @@ async def test_who_is_silent_or_stops_soon_is_not_waited_for() -> None:
     assert one.wait_s(990.0 + end - 1.0, 1.5) is None
     one.told_.texts_at[:] = [990.0 + end - 1.0]
     assert one.wait_s(990.0 + begin + 1.5, 1.5) == pytest.approx(end - begin - 2.5)
+
+
+async def speaks(*texts_after_s: float) -> Voice:
+    """A session whose first burst began at 1000 s, and which was told a text so long after that each."""
+    one = await voice(heard_ms=None)
+    one._sent_at[0] = 1000.0 - SCRIPT.bursts[0][0]
+    one.told_.texts_at[:] = [1000.0 + after_s for after_s in texts_after_s]
+    return one
+
+
+async def test_whoever_falls_silent_for_a_while_and_catches_up_later_is_seen_to_have_waited() -> None:
+    steady = await speaks(*(number / 2 for number in range(12)))
+    assert longest_wait_s([steady], 1000.0, 1006.0) <= 0.5
+    late = await speaks(0.5, 1.5, 40.0)
+    assert longest_wait_s([steady, late], 1000.0, 1006.0) == pytest.approx(38.0)
+    assert math.isnan(longest_wait_s([], 1000.0, 1006.0))
+    assert math.isnan(longest_wait_s([late], 900.0, 906.0))
 
 
 @pytest.mark.timeout(180)

@@ -1,13 +1,20 @@
 """What the bars of a cluster can tell: where a peak lies, and that a run in which nothing was done holds nothing."""
 
+import tomllib
+from importlib.resources import files
+
 import pytest
 
+import streamscribe.bench
 from streamscribe.bench.cluster_faults import missing
-from streamscribe.bench.cluster_load import Crowd, climbed, held_against_peak, peak_of
+from streamscribe.bench.cluster_load import Crowd, as_figures, climbed, held_against_peak, peak_of
+from streamscribe.bench.kinds import KAFKA_PARTS, LOCAL_PARTS
 from streamscribe.bench.report import report
 
-NOTHING = ("lost_finals", "doubled_finals", "changed_finals", "lost_acked_audio_s", "session_errors", "broken_sessions")
+BARS = tomllib.loads(files(streamscribe.bench).joinpath("bars.toml").read_text())["cluster"]
 SECONDS = 20.0
+NAN = float("nan")
+"""A quantile of nobody."""
 
 
 def crowd(per_s, finals_per_s, wait_s=1.0, seconds=SECONDS):
@@ -51,50 +58,65 @@ def test_an_overload_is_held_against_the_most_that_was_ever_served_and_against_t
     figures = held_against_peak(rungs, crowd(7.5, 11.0, wait_s=1.6, seconds=60.0))
     assert figures["goodput_over_peak"] == pytest.approx(11.0 / 12.5)
     assert figures["final_p99_over_peak"] == pytest.approx(1.6)
-    missed = [bar.figure for bar in as_report("overload", figures).bars if not bar.holds]
+    named = {f"overload_{name}": value for name, value in figures.items()}
+    missed = [bar.figure for bar in report("cluster", {}, named, ["overload"]).bars if not bar.holds]
     assert missed == ["overload_goodput_over_peak", "overload_final_p99_over_peak"]
 
 
-def test_freezes_are_twenty_where_there_is_time_for_them_and_at_least_one():
-    assert (missing(20, 50.0), missing(19, 50.0), missing(25, 50.0)) == (0, 1, 0)
-    assert (missing(4, 5.9), missing(5, 5.9)) == (1, 0)
+def test_every_rung_is_told_so_that_one_sees_how_the_peak_was_found():
+    rungs = [crowd(2.0, 10.0), crowd(2.5, 12.0, wait_s=1.4)]
+    rungs[1].refused = 3
+    figures = as_figures(rungs)
+    assert figures["rungs"] == 2
+    second = [figures[f"rung_2_{name}"] for name in ("sessions_per_s", "goodput_per_s", "final_p99_ms", "refused")]
+    assert second == [2.5, 12.0, 1400.0, 3.0]
+    assert figures["rung_1_goodput_per_s"] == 10.0
+
+
+def test_harms_are_as_many_as_there_is_time_for_and_at_least_one():
+    assert (missing(11, 11.0), missing(1, 11.9), missing(25, 11.0)) == (0, 10, 0)
     assert (missing(0, 0.5), missing(1, 0.5)) == (1, 0)
 
 
-def as_report(part, figures):
-    return report("cluster", {}, {f"{part}_{name}": value for name, value in figures.items()})
+def test_every_part_that_can_be_run_has_bars_of_its_own():
+    assert BARS.keys() == {*LOCAL_PARTS, *(f"kafka_{part}" for part in KAFKA_PARTS)}
+    for part, bars in BARS.items():
+        assert all(figure.startswith(f"{part}_") for figure in bars)
 
 
-NAN = float("nan")
-"""A quantile of nobody."""
+@pytest.mark.parametrize("part", BARS)
+def test_a_bar_whose_figure_is_absent_does_not_hold(part):
+    figures = {figure: rule["bar"] for figure, rule in BARS[part].items()}
+    assert report("cluster", {}, figures, [part]).holds
+    for figure in figures:
+        rest = {name: value for name, value in figures.items() if name != figure}
+        assert [bar.figure for bar in report("cluster", {}, rest, [part]).bars if not bar.holds] == [figure]
+
+
+SPOKEN = ("kill", "kill_tiny", "roll", "freeze", "proxy", *(f"kafka_{part}" for part in KAFKA_PARTS))
 
 
 @pytest.mark.parametrize(
-    ("part", "harmed", "unharmed"),
+    ("figure", "unharmed"),
     [
-        ("kill", {"kills": 3.0}, 0.0),
-        ("kill", {"taken_over_sessions": 5.0}, 0.0),
-        ("kill", {"next_text_p95_ms": 700.0}, NAN),
-        ("kill_tiny", {"kills": 3.0}, 0.0),
-        ("kill_tiny", {"taken_over_sessions": 5.0}, 0.0),
-        ("roll", {"worker_ends": 2.0}, 0.0),
-        ("roll", {"taken_over_sessions": 5.0}, 0.0),
-        ("freeze", {"missing_freezes": 0.0}, 1.0),
-        ("freeze", {"taken_over_sessions": 5.0}, 0.0),
-        ("overload", {"refusal_p99_ms": 20.0}, NAN),
-        ("proxy", {"resumes": 4.0}, 0.0),
-        ("kafka_kill", {"kills": 3.0}, 0.0),
-        ("kafka_kill", {"moved_sessions": 5.0}, 0.0),
-        ("kafka_kill", {"next_text_p95_ms": 700.0}, NAN),
-        ("kafka_roll", {"still_spoke": 1.0}, 0.0),
-        ("kafka_roll", {"resumed_max_ms": 700.0}, NAN),
-        ("kafka_freeze", {"missing_freezes": 0.0}, 1.0),
-        ("kafka_freeze", {"fenced": 1.0}, 0.0),
-        ("kafka_redis", {"frozen_newcomer_answered_ms": 200.0}, 300.0),
-        ("kafka_redis", {"killed_newcomer_answered_ms": 20.0}, 300.0),
+        *((f"{part}_finals", 0) for part in SPOKEN),
+        *((f"{part}_missing_kills", 1) for part in ("kill", "kill_tiny", "kafka_kill")),
+        *((f"{part}_taken_over_sessions", 0) for part in ("kill", "kill_tiny", "roll", "freeze")),
+        *((f"{part}_missing_freezes", 1) for part in ("freeze", "kafka_freeze")),
+        *((f"{part}_next_text_p95_ms", NAN) for part in ("kill", "kafka_kill")),
+        ("roll_worker_ends", 0),
+        ("overload_refusal_p99_ms", NAN),
+        *((f"proxy_{fault}_harmed", 0) for fault in ("reset", "closed", "half_open", "corrupt_up", "corrupt_down")),
+        ("proxy_resumes", 0),
+        ("kafka_kill_moved_sessions", 0),
+        ("kafka_roll_still_spoke", 0),
+        ("kafka_roll_resumed_max_ms", NAN),
+        ("kafka_freeze_fenced", 0),
+        *((f"kafka_redis_{how}_newcomer_answered_ms", 300) for how in ("frozen", "killed")),
+        *((f"kafka_redis_{how}_longest_wait_ms", wait) for how in ("frozen", "killed") for wait in (NAN, 30_000)),
     ],
 )
-def test_where_nothing_was_harmed_nothing_is_shown_however_whole_all_is(part, harmed, unharmed):
-    whole = dict.fromkeys(NOTHING, 0.0)
-    assert as_report(part, whole | harmed).holds
-    assert not as_report(part, whole | dict.fromkeys(harmed, unharmed)).holds
+def test_where_nothing_was_harmed_nothing_is_shown_however_whole_all_is(figure, unharmed):
+    part = max((part for part in BARS if figure.startswith(f"{part}_")), key=len)
+    whole = {name: rule["bar"] for name, rule in BARS[part].items()}
+    assert not report("cluster", {}, whole | {figure: unharmed}, [part]).holds

@@ -88,7 +88,10 @@ def run(
             worst = max(figures["wer_websocket"], figures["wer_rest"])
             figures["wer_above_bare_engine"] = worst - figures["wer_bare"]
     source = str(manifest.name) if manifest else "telephone-prompts"
-    return report("accuracy", {"corpus": source, "utterances": len(corpus)}, figures)
+    parts = {"characters" if counts_characters(one.utterance.text) else "words" for one in spoken}
+    parts |= {"own_server"} if url is None else set()
+    parts |= {"bare_engine"} if manifest is None else set()
+    return report("accuracy", {"corpus": source, "utterances": len(corpus)}, figures, sorted(parts))
 
 
 async def _decoded(corpus: Iterable[Utterance]) -> list[_Spoken]:

@@ -90,7 +90,7 @@ def run(*, streams: int, seconds: float, kafka: bool = False, brokers: str = "")
             ways["kafka"] = partial(over_kafka, brokers, BACKLOG_S)
         figures = uvloop.run(_in_time(ways, streams, seconds))
     settings = {"streams": streams, "seconds": seconds, "rounds": ROUNDS, "chunk_ms": 1000 * CHUNK_S}
-    return report("bus", settings, figures)
+    return report("bus", settings, figures, tuple(ways))
 
 
 async def _in_time(buses: dict[str, Bus], count: int, seconds: float) -> dict[str, float]:

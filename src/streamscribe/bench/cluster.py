@@ -26,10 +26,12 @@ def run(*, parts: Sequence[ClusterPart], sessions: int, rolled: int, seconds: fl
     With `kafka` over a broker and a Redis of its own. Raises SettingsError where these are not installed.
     """
     ways = _over_kafka(sessions, rolled, seconds) if kafka else _on_one_machine(sessions, rolled, seconds)
-    before = "kafka_" if kafka else ""
-    figures = {f"{before}{part}_{name}": value for part in parts for name, value in uvloop.run(ways[part]()).items()}
+    named = {f"kafka_{part}" if kafka else f"{part}": part for part in parts}
+    figures = {
+        f"{name}_{figure}": value for name, part in named.items() for figure, value in uvloop.run(ways[part]()).items()
+    }
     settings = {"parts": list(parts), "sessions": sessions, "rolled": rolled, "seconds": seconds, "kafka": kafka}
-    return report("cluster", settings, figures)
+    return report("cluster", settings, figures, named)
 
 
 def _on_one_machine(sessions: int, rolled: int, seconds: float) -> dict[ClusterPart, Measurement]:

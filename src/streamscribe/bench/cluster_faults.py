@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import count
+from math import nan
 from time import perf_counter
 
 from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against
@@ -17,6 +19,8 @@ from streamscribe.client.local_server import LocalServer, RunningServer
 WORKERS = 2
 COST_MS = 10
 KILL_EVERY_S = 5.0
+WAIT_EVERY_S = 1.0
+"""So often it is looked how long a session waits for its next text."""
 SPOKEN_S = 1.5
 """Whose wait for the next text counts has so much left to say, and hence should be answered meanwhile."""
 HANG_S = 1.0
@@ -38,19 +42,21 @@ async def killed(sessions: int, seconds: float, say: Say = Script.of, *more: str
 
     async def kill(server: RunningServer) -> None:
         chance = random.Random(5)
-        while True:
-            await asyncio.sleep(KILL_EVERY_S / 2)
+        began_s = perf_counter()
+        for number in count(1):
             before = await counted(server, "streamscribe_taken_over_sessions_total")
+            await asyncio.sleep(began_s + (number - 0.5) * KILL_EVERY_S - perf_counter())
             killed_at = perf_counter()
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(worker_pids(server)), signal.SIGKILL)
-            await asyncio.sleep(KILL_EVERY_S / 2)
+            await asyncio.sleep(began_s + number * KILL_EVERY_S - perf_counter())
             kills.append((killed_at, await counted(server, "streamscribe_taken_over_sessions_total") - before))
 
     figures, voices = await _under(kill, sessions, seconds, *more, say=say)
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),
+        "missing_kills": missing(len(kills), seconds / KILL_EVERY_S - 1),  # the last may cross the end
         "next_text_p50_ms": quantile_ms(waits_s, 0.5),
         "next_text_p95_ms": quantile_ms(waits_s, 0.95),
     }
@@ -61,6 +67,13 @@ def longest_waits_s(voices: Sequence[Voice], at: float, moved: float) -> list[fl
     waits_s = sorted(wait_s for voice in voices if (wait_s := voice.wait_s(at, SPOKEN_S)) is not None)
     count = round(len(waits_s) * moved / len(voices))
     return waits_s[len(waits_s) - count :]
+
+
+def longest_wait_s(voices: Sequence[Voice], since: float, until: float) -> float:
+    """The longest wait for the next text of those who spoke in that while, looked at again and again; NaN of nobody."""
+    looks = [since + number * WAIT_EVERY_S for number in range(int((until - since) / WAIT_EVERY_S))]
+    waits_s = [voice.wait_s(at, SPOKEN_S) for voice in voices for at in looks]
+    return max((wait_s for wait_s in waits_s if wait_s is not None), default=nan)
 
 
 async def replaced(sessions: int, seconds: float) -> dict[str, float]:
@@ -98,14 +111,14 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
     figures, _ = await _under(freeze, sessions, seconds, f"--set=worker.hang_timeout_s={HANG_S}")
     return figures | {
         "freezes": freezes,
-        "missing_freezes": missing(freezes, seconds / FREEZE_S),
+        "missing_freezes": missing(freezes, min(FREEZES, seconds / FREEZE_S)),
         "fenced_events": fenced,
     }
 
 
-def missing(freezes: float, possible: float) -> float:
-    """How many freezes are wanting: of `FREEZES`, or of as many as there is time for, but of one at least."""
-    return max(0.0, max(1, min(FREEZES, int(possible))) - freezes)
+def missing(harms: float, possible: float) -> float:
+    """How many harms are wanting of as many as there is time for, but of one at least."""
+    return max(0.0, max(1, int(possible)) - harms)
 
 
 async def _under(

@@ -10,9 +10,17 @@ from time import perf_counter
 
 from streamscribe.bench.chaos_client import Resumer
 from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against, say_in_turn
-from streamscribe.bench.cluster_faults import KILL_EVERY_S, SPARE_FILES, held_under, longest_waits_s, missing
+from streamscribe.bench.cluster_faults import (
+    FREEZES,
+    KILL_EVERY_S,
+    SPARE_FILES,
+    held_under,
+    longest_wait_s,
+    longest_waits_s,
+    missing,
+)
 from streamscribe.bench.kafka_cluster import Cluster, kafka_cluster
-from streamscribe.bench.load import CHUNK_S, allow_files, connect, quantile_ms
+from streamscribe.bench.load import CHUNK_S, OPEN_TIMEOUT_S, Refused, allow_files, connect, quantile_ms
 from streamscribe.client.native import SILENCE_TIMEOUT_S
 from streamscribe.settings import StoreSettings
 
@@ -21,6 +29,8 @@ WORKERS = 2
 POOL = 8
 """Workers at most that wait to be killed. Others start only when few are left: the broker that is measured with never
 ends a join that a death crosses."""
+KILL_S = 10.0
+"""What a kill takes at most, with the group's calm that it waits for, and now and then other workers' start."""
 LEASE_S = StoreSettings().lease_ttl_s
 FREEZE_S = 12.0
 """What a freeze takes at most, with the return of the worker."""
@@ -59,6 +69,7 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),
+        "missing_kills": missing(len(kills), seconds / KILL_S),
         "moved_sessions": sum(moved for _, moved in kills),
         "next_text_p50_ms": quantile_ms(waits_s, 0.5),
         "next_text_p95_ms": quantile_ms(waits_s, 0.95),
@@ -86,7 +97,7 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
     figures, _ = await _under(freeze, sessions, seconds, workers=WORKERS + 1)
     return figures | {
         "freezes": float(freezes),
-        "missing_freezes": missing(freezes, seconds / FREEZE_S),
+        "missing_freezes": missing(freezes, min(FREEZES, seconds / FREEZE_S)),
         "fenced": fenced,
     }
 
@@ -136,16 +147,20 @@ async def replaced(sessions: int, seconds: float) -> dict[str, float]:
 async def without_redis(sessions: int) -> dict[str, float]:
     """Redis is frozen for a while; later it is killed, and begins anew with nothing."""
     figures: dict[str, float] = {}
+    whiles: dict[str, tuple[float, float]] = {}
 
     async def harm(cluster: Cluster) -> None:
         for name, away in (("frozen", cluster.redis.frozen), ("killed", cluster.redis.killed)):
             await asyncio.sleep(CALM_S)
             async with away():
+                since = perf_counter()
                 figures[f"{name}_newcomer_answered_ms"] = 1000 * await _answered_s(cluster.urls[0], AWAY_S)
+                whiles[name] = since, perf_counter()
             figures[f"{name}_recovered_ms"] = 1000 * await _first_text_s(cluster.urls[0])
 
-    heard, _ = await _under(harm, sessions, 2 * (CALM_S + AWAY_S + RECOVERY_S), workers=WORKERS)
-    return heard | figures
+    heard, voices = await _under(harm, sessions, 2 * (CALM_S + AWAY_S + RECOVERY_S), workers=WORKERS)
+    waits = {f"{name}_longest_wait_ms": 1000 * longest_wait_s(voices, *between) for name, between in whiles.items()}
+    return heard | figures | waits
 
 
 async def without_broker(sessions: int) -> dict[str, float]:
@@ -175,12 +190,17 @@ async def _under(harm: Harm, sessions: int, seconds: float, *, workers: int) -> 
 
 
 async def _answered_s(url: str, seconds: float) -> float:
-    """How long a newcomer waits at most until he is let in or turned away, of one after the other for so long."""
+    """How long a newcomer waits at most until he is let in or told why not, of one after the other for so long."""
     longest_s, until_s = 0.0, perf_counter() + seconds
     while (began_s := perf_counter()) < until_s:
-        with suppress(OSError):
+        try:
             (await connect(url, partial(Voice, script=GREETING))).leave()
-        longest_s = max(longest_s, perf_counter() - began_s)
+            waited_s = perf_counter() - began_s
+        except Refused as refused:
+            waited_s = refused.at - began_s
+        except OSError:
+            waited_s = OPEN_TIMEOUT_S
+        longest_s = max(longest_s, waited_s)
         await asyncio.sleep(KNOCK_EVERY_S)
     return longest_s
 

@@ -46,7 +46,7 @@ def run(settings: ModelSettings, *, workload: str, small: bool, parts: Sequence[
             figures |= asyncio.run(unique(engines, asked, at_once=TOGETHER, rounds=rounds))
     if Part.RESTART in parts:
         figures |= restarts(asked.clips[0], times=rounds)
-    return report("replay", told, figures)
+    return report("replay", told, figures, parts)
 
 
 def run_levels(settings: ModelSettings, *, workload: str, small: bool) -> Report:

@@ -3,9 +3,10 @@
 import os
 import platform
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
+from math import nan
 from typing import Any
 
 OPERATORS = {"<=": float.__le__, ">=": float.__ge__}
@@ -53,12 +54,19 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, Python {platform.python_version()}"
 
 
-def report(bench: str, settings: Mapping[str, Any], figures: Mapping[str, float]) -> Report:
-    """Holds figures against the bars of `bars.toml`; a bar whose figure was not measured in this run is left out."""
+def report(
+    bench: str, settings: Mapping[str, Any], figures: Mapping[str, float], parts: Collection[str] = ()
+) -> Report:
+    """Holds figures against the bars of `bench` in `bars.toml`, and of those of its `parts` that ran.
+
+    A bar whose figure is absent does not hold: else a figure that got another name would take its bar with it.
+    """
     table = tomllib.loads(files(__package__).joinpath("bars.toml").read_text())[bench]
+    rules = {figure: rule for figure, rule in table.items() if "op" in rule}
+    for part in parts:
+        rules |= table.get(part, {})
     bars = tuple(
-        Bar(figure, rule["op"], rule["bar"], OPERATORS[rule["op"]](float(figures[figure]), float(rule["bar"])))
-        for figure, rule in table.items()
-        if figure in figures
+        Bar(figure, rule["op"], rule["bar"], OPERATORS[rule["op"]](float(figures.get(figure, nan)), float(rule["bar"])))
+        for figure, rule in rules.items()
     )
     return Report(bench, machine(), dict(settings), dict(figures), bars)

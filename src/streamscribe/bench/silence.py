@@ -33,7 +33,9 @@ def run(settings: Settings, *, minutes: float) -> Report:
     """Measures on the profile's models."""
     configure(settings.observe)
     figures = asyncio.run(_measure(settings, minutes))
-    return report("silence", {"profile": settings.model.profile, "minutes": minutes, "turns": TURNS}, figures)
+    profile = settings.model.profile
+    told = {"profile": profile, "minutes": minutes, "turns": TURNS}
+    return report("silence", told, figures, () if profile == "fake" else ("speech",))
 
 
 async def _measure(settings: Settings, minutes: float) -> dict[str, float]:

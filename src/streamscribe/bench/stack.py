@@ -54,7 +54,8 @@ def run(
         configure(settings.observe)
         figures = asyncio.run(_measure(settings, unbroken(sessions, seconds), rounds))
     told = {"model": size, "engine": engine, "sessions": sessions, "seconds": seconds, "threads": threads}
-    return report("stack", told | {"rounds": rounds}, {f"{size}_{name}": value for name, value in figures.items()})
+    told |= {"rounds": rounds}
+    return report("stack", told, {f"{size}_{name}": value for name, value in figures.items()}, [size])
 
 
 async def _measure(settings: Settings, voices: Sequence[Pcm], rounds: int) -> dict[str, float]:

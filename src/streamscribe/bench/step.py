@@ -54,7 +54,8 @@ def run(
         rounds_ms = [{name: way() for name, way in ways.items()} for _ in range(WARM_UP_CHUNKS + rounds)]
     told = {"model": size, "engine": engine, "threads": threads, "rounds": rounds, "chunk_ms": CHUNK_MS}
     figures = figures_of(rounds_ms[WARM_UP_CHUNKS:], sorted(set(batches)))
-    return report("step", told, {f"{size}_{engine}_{name}": value for name, value in figures.items()})
+    parts = [f"{size}_{engine}", *([f"{size}_{engine}_oracle"] if oracle else [])]
+    return report("step", told, {f"{size}_{engine}_{name}": value for name, value in figures.items()}, parts)
 
 
 def figures_of(rounds_ms: Sequence[dict[str, float]], batches: Sequence[int]) -> dict[str, float]:

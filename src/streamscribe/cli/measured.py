@@ -35,4 +35,7 @@ def _table(report: "Report") -> Table:
         verdict = f"{bar.op} {bar.bar:g} {'✓' if bar.holds else '✗'}" if bar else ""
         shown = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
         table.add_row(name, shown, verdict, style="red" if bar and not bar.holds else None)
+    for name, bar in bars.items():
+        if name not in report.figures:
+            table.add_row(name, "absent", f"{bar.op} {bar.bar:g} ✗", style="red")
     return table
