@@ -1,18 +1,14 @@
 """The gateway's end where workers misbehave, stop, or are sent away: what the contract suites leave open."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from streamscribe.bus.local import replay
 from streamscribe.bus.local.frames import settle_payload
-from streamscribe.bus.local.gateway import LocalGatewayBus
-from streamscribe.bus.local.link import HIGH_WATER_BYTES, Kind, Link
+from streamscribe.bus.local.link import HIGH_WATER_BYTES, Kind
 from streamscribe.bus.local.worker import LocalWorkerBus
-from streamscribe.core.errors import BadRequest, Draining, Quarantined, RateExceeded
+from streamscribe.core.errors import BadRequest, Draining, RateExceeded
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import (
     Checkpointed,
@@ -20,82 +16,14 @@ from streamscribe.core.records import (
     Finished,
     Progress,
     SessionAbandoned,
-    SessionOpened,
     WorkerEvent,
 )
 from streamscribe.wire.bus_records import encode_event, encode_record
-from tests.contracts.bus import Inbox, chunk, let_others_run, opened
-from tests.contracts.takeover import CHUNK, Ear, Listener, checkpoint, session
+from tests.bus.local_rig import Rig, a_rig
+from tests.contracts.bus import Inbox, let_others_run, opened
+from tests.contracts.takeover import CHUNK, Listener, checkpoint, session
 
 A, B = SessionId("a"), SessionId("b")
-
-
-class Watch:
-    """Notes what the bus tells its observer."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[object, ...]] = []
-
-    def over(self, session_id: SessionId) -> None:
-        self.told.append(("over", session_id))
-
-    def taken_over(self, opened: SessionOpened) -> None:
-        self.told.append(("taken over", opened.session_id))
-
-    def quarantined(self, opened: SessionOpened, index: int) -> None:
-        self.told.append(("quarantined", opened.session_id, index))
-
-    def fenced(self) -> None:
-        self.told.append(("fenced",))
-
-
-class Rig:
-    """A gateway's end whose sessions go to the member `chosen`."""
-
-    def __init__(self, max_backlog_s: float = 30, max_replay_s: float = 60) -> None:
-        self.chosen: int | None = 1
-        self.watch = Watch()
-        self.gateway = LocalGatewayBus(max_backlog_s, max_replay_s, self.place, self.watch)
-        self.gateway.attach_gateway(ear := Ear())
-        self.ear = ear
-        self.here: dict[int, Link] = {}
-        self.there: dict[int, Link] = {}
-        self.links: list[Link] = []
-
-    def place(self, opened: SessionOpened) -> int | None:
-        return self.chosen
-
-    async def join(self, member: int) -> Link:
-        """A member's own end of its link."""
-        ours, theirs = socket.socketpair()
-        here, there = await Link.open(ours), await Link.open(theirs)
-        self.links += [here, there]
-        self.here[member], self.there[member] = here, there
-        self.gateway.join(member, here)
-        return there
-
-    async def kill(self, member: int, *, suspect: bool = True) -> None:
-        """Ends a member's process: all that it said before is heard."""
-        self.there[member].close()
-        await self.here[member].closed
-        self.gateway.leave(member, suspect=suspect)
-
-    async def publish(self, name: str, first: int, last: int) -> None:
-        for index in range(first, last + 1):
-            await self.gateway.publish(chunk(name, index, CHUNK) if index else opened(name))
-
-
-@asynccontextmanager
-async def a_rig(max_backlog_s: float = 30, max_replay_s: float = 60) -> AsyncIterator[Rig]:
-    rig = Rig(max_backlog_s, max_replay_s)
-    try:
-        yield rig
-        rig.gateway.check_integrity()
-    finally:
-        await rig.gateway.close()
-        for link in rig.links:
-            link.close()
-        await asyncio.gather(*(link.closed for link in rig.links))
 
 
 async def test_law_2_what_a_worker_says_after_it_lost_its_sessions_is_dropped_and_counted() -> None:
@@ -236,75 +164,6 @@ async def test_audio_without_a_checkpoint_fills_the_replay_and_one_makes_room_fo
             await asyncio.sleep(0)
         await let_others_run()
         assert not rig.gateway.room(A, len(CHUNK))
-
-
-async def test_a_session_that_stops_two_workers_at_one_record_fails_and_the_others_go_on() -> None:
-    async with a_rig() as rig:
-        for member in (1, 2):
-            rig.chosen = member
-            worker = Listener(LocalWorkerBus(await rig.join(member)), every=2, stop_at=5)
-            if member == 1:
-                await rig.publish("b", 0, 4)
-                await rig.publish("a", 0, 7)
-            await worker.stopped.wait()
-            rig.chosen = None
-            await rig.kill(member)
-        failed = rig.ear.items[-1]
-        assert isinstance(failed, Failed)
-        assert isinstance(failed.error, Quarantined)
-        assert failed.session_id == A
-        assert rig.watch.told[-2:] == [("quarantined", A, 5), ("over", A)]
-        await rig.gateway.publish(chunk("a", 8, CHUNK))
-        rig.chosen = 3
-        last = Listener(LocalWorkerBus(await rig.join(3)))
-        await rig.publish("b", 5, 6)
-        while 6 not in rig.ear.progress("b"):
-            await rig.ear.wait_for(len(rig.ear.items) + 1)
-        assert A not in last.heard
-
-
-async def test_of_several_sessions_at_whose_records_two_workers_ended_each_is_tried_alone() -> None:
-    async with a_rig() as rig:
-        for member in (1, 2, 3):
-            rig.chosen = member
-            worker = Listener(LocalWorkerBus(await rig.join(member)), every=100, stop_at=5)
-            if member == 1:
-                for index in range(6):
-                    await rig.publish("a", index, index)
-                    await rig.publish("b", index, index)
-            await worker.stopped.wait()
-            await let_others_run()
-            rig.chosen = None
-            await rig.kill(member)
-            rig.gateway.check_integrity()
-        assert B not in worker.heard  # it waited for its trial
-        assert [told for told in rig.watch.told if told[0] == "quarantined"] == [("quarantined", A, 5)]
-        rig.chosen = 4
-        last = Listener(LocalWorkerBus(await rig.join(4)))
-        await rig.publish("b", 6, 7)
-        while 7 not in rig.ear.progress("b"):
-            await rig.ear.wait_for(len(rig.ear.items) + 1)
-        assert A not in last.heard
-
-
-@pytest.mark.parametrize(("stops", "suspect"), [((5, 6), True), ((5, 5), False), ((0, 0), True)])
-async def test_a_session_is_not_blamed_for_workers_that_end_elsewhere_or_were_sent_away_or_had_not_begun(
-    stops: tuple[int, int], suspect: bool
-) -> None:
-    async with a_rig() as rig:
-        for member, stop_at in enumerate(stops, 1):
-            rig.chosen = member
-            worker = Listener(LocalWorkerBus(await rig.join(member)), stop_at=stop_at)
-            if member == 1:
-                await rig.publish("a", 0, 7)
-            await worker.stopped.wait()
-            rig.chosen = None
-            await rig.kill(member, suspect=suspect)
-        rig.chosen = 3
-        last = Listener(LocalWorkerBus(await rig.join(3)))
-        while 7 not in rig.ear.progress("a"):
-            await rig.ear.wait_for(len(rig.ear.items) + 1)
-        assert last.heard[A][-1].index == 7
 
 
 async def test_a_session_of_more_records_than_are_kept_fails_also_where_its_publishers_wait(

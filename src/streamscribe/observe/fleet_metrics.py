@@ -34,14 +34,14 @@ class FleetMetrics:
             "streamscribe_taken_over_sessions", "Sessions whose worker was gone and that went on.", registry=registry
         )
         self._quarantined = Counter(
-            "streamscribe_quarantined_sessions", "Sessions at whose record two workers ended.", registry=registry
+            "streamscribe_quarantined_sessions", "Sessions whose audio ended workers.", registry=registry
         )
         self._fenced = Counter(
             "streamscribe_fenced_events", "Events dropped of workers that had lost their sessions.", registry=registry
         )
 
     def worker_ended(self, cause: str) -> None:
-        """A worker process ended: `exit`, `hang`, `memory` or `unfit`."""
+        """A worker process ended, for a cause that the supervisor names."""
         self._ended.labels(cause).inc()
 
     def worker_weighs(self, number: int, resident_bytes: int) -> None:
@@ -61,7 +61,7 @@ class FleetMetrics:
         _log.info("session taken over from another worker", **_names(opened))
 
     def quarantined(self, opened: SessionOpened, index: int) -> None:
-        """A session is not tried a third time."""
+        """A session is not tried again."""
         self._quarantined.inc()
         _log.error("session quarantined", record=index, **_names(opened))
 

@@ -10,6 +10,7 @@ from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.member import Lane, Member
 from streamscribe.bus.local.observer import LocalBusObserver, Unobserved
 from streamscribe.bus.local.replay import MIN_REPLAY_S, ReplayLog
+from streamscribe.bus.local.trials import Trials
 from streamscribe.core.errors import BadRequest, Draining, Quarantined, RateExceeded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.integrity import ensure
@@ -54,15 +55,14 @@ class LocalGatewayBus:
         self._members: dict[int, Member] = {}
         self._lanes: dict[SessionId, Lane] = {}
         self._homeless: dict[SessionId, Lane] = {}
-        self._suspects: dict[SessionId, Lane] = {}  # wait for their trial
-        self._on_trial: Lane | None = None
+        self._trials = Trials(self._take_over)
         self._to_gateway: EventHandler | None = None
         self._closed = False
 
     @property
     def homeless(self) -> int:
         """Sessions that wait for a worker."""
-        return len(self._homeless) + len(self._suspects)
+        return len(self._homeless) + len(self._trials)
 
     def join(self, member: int, link: Link) -> None:
         """A worker process is ready: sessions that wait are placed now. Raises ValueError for a member that is here.
@@ -82,31 +82,28 @@ class LocalGatewayBus:
     def leave(self, member: int, *, suspect: bool = True) -> None:
         """The worker is gone, or is to have no sessions: they are placed again and replayed. Unknown members are fine.
 
-        What it still says is dropped and counted. `suspect`: it ended by itself, perhaps of what it was at; a session
-        whose record two such workers were at fails with Quarantined. Where several sessions were, they are tried one
-        after the other, so that those who only were there as well are not blamed.
+        What it still says is dropped and counted. `suspect`: it ended by itself, perhaps of what it was at. A session
+        at whose record two such workers were fails with Quarantined, as does one whose workers end again and again on
+        the way from one checkpoint; where it may have been another, or chance, it is tried apart (`Trials`).
         """
         left = self._members.pop(member, None)
         if left is None:
             return
-        again = []
+        now, again = asyncio.get_running_loop().time(), []
         for lane in left.leave():
             left.abandon(lane)
-            head = lane.log.head if suspect else None
-            if head is not None:
-                lane.ended(head)
+            blamed = suspect and lane.ended(now)
             lane.log.rewind()
-            if head is not None and lane.ends.suspect:
+            if blamed and lane.ends.suspect:
                 again.append(lane)
-                continue
-            self._observer.taken_over(lane.log.opened)
-            self._assign(lane)
-        guilty = again[0] if len(again) == 1 else next((lane for lane in again if lane is self._on_trial), None)
-        self._suspects |= {lane.session_id: lane for lane in again if lane is not guilty}
+            else:
+                self._trials.moved(lane)
+                self._take_over(lane)
+        guilty = self._trials.suspect(again)
         if guilty is not None:
-            self._observer.quarantined(guilty.log.opened, guilty.ends.at or 0)
+            self._observer.quarantined(guilty.log.opened, guilty.place)
             self._fail(guilty, Quarantined())
-        self._try_next()
+        self._trials.go_on()
 
     def room(self, session_id: SessionId, size_bytes: int) -> bool:
         """Whether `publish` of so much audio would return at once."""
@@ -153,9 +150,10 @@ class LocalGatewayBus:
     def check_integrity(self) -> None:
         """Each session is one member's or waits for one; nothing waits that would fit; each log's own equation."""
         placed = sum(len(member.lanes) for member in self._members.values())
-        waiting = len(self._homeless) + len(self._suspects)
-        ensure(placed + waiting == len(self._lanes), "sessions = placed + those that wait for a worker, or for a trial")
-        ensure(not self._suspects or self._on_trial is not None, "one is on trial while others wait for theirs")
+        ensure(
+            placed + self.homeless == len(self._lanes), "sessions = placed + those that wait for a worker or a trial"
+        )
+        ensure(not len(self._trials) or self._trials.running, "some are on trial while others wait for theirs")
         for lane in self._lanes.values():
             lane.log.check_integrity()
             ensure(not lane.waiting or not lane.log.fits(audio_bytes(lane.waiting[0][0])), "what waits has no room")
@@ -169,29 +167,18 @@ class LocalGatewayBus:
             self._homeless.pop(lane.session_id, None)
             member.take(lane)
 
-    def _try_next(self) -> None:
-        """The next suspect has a worker while all other suspects wait, unless one is on trial already."""
-        tried = self._on_trial
-        if tried is not None and tried.session_id in self._lanes and not self._is_cleared(tried):
-            return
-        self._on_trial = lane = next(iter(self._suspects.values()), None)
-        if lane is not None:
-            del self._suspects[lane.session_id]
-            self._observer.taken_over(lane.log.opened)
-            self._assign(lane)
-
-    def _is_cleared(self, lane: Lane) -> bool:
-        """Whether it is beyond the place where its workers ended, or has nothing left that could end another."""
-        return lane.log.caught_up or not lane.log.at_or_before(lane.ends.at or 0)
+    def _take_over(self, lane: Lane) -> None:
+        self._observer.taken_over(lane.log.opened)
+        self._assign(lane)
 
     def _on_settle(self, member: Member, payload: memoryview) -> None:
         session_id, size_bytes = parse_settle(payload)
         lane = member.lanes.get(session_id)
         if lane is not None:
             lane.log.settle(size_bytes)
+            lane.settled_at = asyncio.get_running_loop().time()
             self._let_in(lane)
-            if lane is self._on_trial and lane.log.caught_up:
-                self._try_next()
+            self._trials.got_on(lane)
 
     def _on_event(self, member: Member, payload: memoryview) -> None:
         event = decode_event(payload)
@@ -204,8 +191,7 @@ class LocalGatewayBus:
         if isinstance(event, Checkpointed):
             lane.log.trim(event.checkpoint)
             self._let_in(lane)
-            if lane is self._on_trial:
-                self._try_next()
+            self._trials.got_on(lane)
             return
         if isinstance(event, (Finished, Failed)):
             self._forget(lane)
@@ -247,13 +233,11 @@ class LocalGatewayBus:
         session_id = lane.session_id
         del self._lanes[session_id]
         self._homeless.pop(session_id, None)
-        self._suspects.pop(session_id, None)
         if lane.member is not None:
             lane.member.forget(lane)
         lane.release_waiting()
         self._observer.over(session_id)
-        if lane is self._on_trial:
-            self._try_next()
+        self._trials.over(lane)
 
 
 def _refuse_record(payload: memoryview) -> None:

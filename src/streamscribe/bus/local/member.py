@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import ReplayLog
@@ -15,12 +16,16 @@ from streamscribe.wire.bus_records import encode_record
 SENT_AT_ONCE = 256
 """Records sent before other work of the loop has its turn; about a millisecond."""
 
+STEP_S = 10.0
+"""A step of a model takes less: so long after all was settled a worker cannot end by it any more."""
+
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
 
-    `ends` are those of its workers without a checkpoint between.
+    `ends` are those of its workers without a checkpoint between, the last of them at record `place` or before it, when
+    there were records up to `suspected_to`. `settled_at` (`loop.time`) is when its worker settled something last.
     """
 
     log: ReplayLog
@@ -28,17 +33,29 @@ class Lane:
     member: "Member | None" = None
     queued: bool = False
     ends: Ends = NO_ENDS
+    place: int = 0
+    suspected_to: int = 0
+    settled_at: float = -inf
 
     @property
     def session_id(self) -> SessionId:
         """Whose it is."""
         return self.log.opened.session_id
 
-    def ended(self, at: int) -> None:
-        """Its worker ended by itself, at that record."""
-        before = self.ends.at
-        again = before is not None and self.log.at_or_before(before)
-        self.ends = (self.ends if again else NO_ENDS).ended(at)
+    def ended(self, now: float) -> bool:
+        """Its worker ended by itself, at what it had not settled, or in a step for what it had; whether it could."""
+        log, head = self.log, self.log.head
+        if head is None and not (log.caught_up and log.at_or_before(log.newest) and now - self.settled_at < STEP_S):
+            return False
+        again = self.ends.count and log.at_or_before(self.place)
+        self.ends = (self.ends if again else NO_ENDS).ended(head)
+        self.place = log.newest if head is None else head
+        self.suspected_to = log.newest
+        return True
+
+    def cleared(self) -> None:
+        """Its workers ended by something else."""
+        self.ends = NO_ENDS
 
     def release_waiting(self, error: Draining | None = None) -> None:
         """Frees all publishers; their records are dropped."""

@@ -18,7 +18,7 @@ class LocalBusObserver(Protocol):
         ...
 
     def quarantined(self, opened: SessionOpened, index: int) -> None:
-        """Two workers ended at this record of the session; it has failed and is not tried again."""
+        """Workers ended by the session, the last at or before this record; it has failed and is not tried again."""
         ...
 
     def fenced(self) -> None:

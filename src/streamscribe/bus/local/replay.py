@@ -77,6 +77,18 @@ class ReplayLog:
         """Whether the worker has processed all there is."""
         return self._begun and not self._unsettled and not self._unsent
 
+    @property
+    def newest(self) -> int:
+        """The last record there is."""
+        kept = self._unsent or self._sent
+        checkpoint = self.opened.checkpoint
+        return kept[-1].index if kept else 0 if checkpoint is None else max(0, checkpoint.index - 1)
+
+    def is_past(self, index: int) -> bool:
+        """Whether the worker has processed all up to this record."""
+        first = self._unsettled[0] if self._unsettled else self._unsent[0].index if self._unsent else None
+        return self._begun and (first is None or first > index)
+
     def at_or_before(self, index: int) -> bool:
         """Whether another worker would hear this record again."""
         checkpoint = self.opened.checkpoint
