@@ -1,6 +1,9 @@
 """Worker processes that never get ready: who runs the server is told why, and what to change."""
 
 import asyncio
+import errno
+import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +37,7 @@ class Process:
         self.exit_code = exit_code
         self.link = Link()
         self.unfit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if exit_code is not None:
             asyncio.get_running_loop().call_later(1.0, self.link.closed.set_result, None)
 
@@ -54,21 +58,28 @@ class Ends:
 
     def __init__(self) -> None:
         self.members: dict[int, bool] = {}
+        self.suspected: list[bool] = []
+        self.causes: list[str] = []
 
     def join(self, member: int, link: object = None) -> None:
         self.members[member] = True
 
-    def leave(self, member: int, *, suspect: bool = True) -> None:
+    def leave(self, member: int, *, suspect: bool | None = None) -> None:
         self.members.pop(member, None)
+        if suspect is not None:
+            self.suspected.append(suspect)
 
-    def worker_ended(self, cause: str) -> None: ...
+    def worker_ended(self, cause: str) -> None:
+        self.causes.append(cause)
 
     def worker_weighs(self, number: int, resident_bytes: int) -> None: ...
 
 
-async def kept(start: Callable[[int], Process], monkeypatch: pytest.MonkeyPatch, processes: int = 1) -> int:
+async def kept(
+    start: Callable[[int], Process], monkeypatch: pytest.MonkeyPatch, processes: int = 1, told: Ends | None = None
+) -> int:
     """Supervises workers until that ends with an error, or for ten minutes; how many were started."""
-    ends: Any = Ends()
+    ends: Any = told or Ends()
     settings = WorkerSettings(processes=processes, max_memory_bytes=MOST_BYTES)
     supervisor = Supervisor(ends, ends, settings, ends, dict)
     started = 0
@@ -129,3 +140,51 @@ def test_workers_that_were_ready_before_they_ended_are_started_on() -> None:
         started, _ = run_virtually(lambda: kept(lambda _: Process(READY, 1), monkeypatch))
     assert started > TRIES
     assert {line["event"] for line in logs} == {"a worker process ended", "a worker process is ready"}
+
+
+@pytest.mark.parametrize("reason", [errno.ENOMEM, errno.EAGAIN, errno.EMFILE])
+def test_a_machine_that_can_start_no_process_for_a_while_costs_the_other_workers_nothing(reason: int) -> None:
+    started, ends = Counter[int](), Ends()
+
+    def start(number: int) -> Process:
+        started[number] += 1
+        if number and started[number] <= 2 * TRIES:
+            raise OSError(reason, os.strerror(reason))
+        return Process(READY, None)
+
+    with pytest.MonkeyPatch.context() as monkeypatch, capture_logs() as logs:
+        run_virtually(lambda: kept(start, monkeypatch, processes=2, told=ends))
+    assert started == {0: 1, 1: 2 * TRIES + 1}
+    assert ends.causes == ["start"] * 2 * TRIES
+    told = [line for line in logs if line["event"] == "a worker process ended"]
+    assert all(os.strerror(reason) in line["detail"] for line in told)
+    pauses = [line["seconds"] for line in told]
+    assert pauses == sorted(set(pauses)), "each pause is longer than the last"
+
+
+def test_a_machine_that_can_start_no_process_at_first_ends_the_server_which_says_why() -> None:
+    def start(number: int) -> Process:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(ModelUnavailable, match="Cannot allocate memory"):
+        run_virtually(lambda: kept(start, monkeypatch))
+
+
+@pytest.mark.parametrize(("leaves", "cause"), [(True, "left"), (False, "exit")])
+def test_the_sessions_of_a_worker_that_was_told_to_leave_are_not_suspected_of_its_end(leaves: bool, cause: str) -> None:
+    ends, started = Ends(), 0
+
+    def start(number: int) -> Process:
+        nonlocal started
+        started += 1
+        process = Process(READY, None)
+        if started == 1:
+            done = process.leaving if leaves else process.link.closed
+            asyncio.get_running_loop().call_later(30.0, done.set_result, None)
+        return process
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run_virtually(lambda: kept(start, monkeypatch, told=ends))
+    assert ends.causes == [cause]
+    assert ends.suspected[0] is not leaves
+    assert started == 2

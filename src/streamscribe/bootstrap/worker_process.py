@@ -101,6 +101,10 @@ class Talk:
             self.tell(status)
             await asyncio.sleep(STATUS_EVERY_S)
 
+    def leave(self) -> None:
+        """Asks the server to take the sessions elsewhere, and then to tell this worker to stop."""
+        self.tell(control.Leaving())
+
     def tell(self, message: control.ToGateway) -> None:
         """Sends it."""
         self._link.send(Kind.CONTROL, control.encode(message))
@@ -140,10 +144,11 @@ class Talk:
 
 
 async def work(sock: socket.socket) -> None:
-    """Works until the socket is closed, or it is told to stop."""
+    """Works until the socket is closed, or it is told to stop; SIGTERM asks the server to tell it so."""
     link = await Link.open(sock)
     metrics, outbox = Metrics(), Outbox()
     talk = Talk(link, metrics, outbox)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, talk.leave)
     done, _ = await asyncio.wait((talk.begun, link.closed), return_when=asyncio.FIRST_COMPLETED)
     if talk.begun not in done:
         return

@@ -96,8 +96,12 @@ class Unfit(msgspec.Struct, tag="unfit", frozen=True):
     problem: Problem
 
 
+class Leaving(msgspec.Struct, tag="leaving", frozen=True):
+    """The worker was asked by others (SIGTERM) to end: it works on until it is told to stop."""
+
+
 ToWorker = Begin | Ask | Stop
-ToGateway = Status | Answer | Unfit
+ToGateway = Status | Answer | Unfit | Leaving
 
 _to_worker = msgspec.json.Decoder(ToWorker)
 _to_gateway = msgspec.json.Decoder(ToGateway)

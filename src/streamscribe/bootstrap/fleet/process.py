@@ -36,6 +36,8 @@ class WorkerProcess:
         self.statuses = 0
         self.unfit: asyncio.Future[StreamScribeError] = asyncio.get_running_loop().create_future()
         """Done when it says that it cannot work at all, with why."""
+        self.leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when it says that others want it to end; it works on until `end`."""
         self._process = process
         self._on_status = on_status
         self._ids = count()
@@ -44,7 +46,7 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, number: int, settings: dict[str, Any], on_status: Callable[[control.Status], None]) -> Self:
-        """Starts it, off the event loop, and tells it its settings."""
+        """Starts it, off the event loop, and tells it its settings. Raises OSError where none can be started now."""
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.to_thread(_popen, theirs)
@@ -53,7 +55,14 @@ class WorkerProcess:
             raise
         finally:
             theirs.close()
-        worker = cls(process, await Link.open(ours), on_status)
+        try:
+            link = await Link.open(ours)
+        except BaseException:
+            ours.close()  # by which the process ends, too
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            raise
+        worker = cls(process, link, on_status)
         worker.link.send(Kind.CONTROL, control.encode(control.Begin(number, settings)))
         return worker
 
@@ -108,6 +117,9 @@ class WorkerProcess:
             case control.Unfit():
                 if not self.unfit.done():
                     self.unfit.set_result(said.problem.error())
+            case control.Leaving():
+                if not self.leaving.done():
+                    self.leaving.set_result(None)
 
     def _answered(self, said: control.Answer) -> None:
         answer = self._asked.get(said.id)

@@ -27,7 +27,7 @@ class SupervisorObserver(Protocol):
     """Who counts what becomes of workers, on the event loop."""
 
     def worker_ended(self, cause: str) -> None:
-        """One ended or was ended: `exit`, `hang`, `memory`, `unfit`."""
+        """One ended or was ended: `exit`, `hang`, `left`, `memory`, `unfit`; or it could not be started: `start`."""
         ...
 
     def worker_weighs(self, number: int, resident_bytes: int) -> None:
@@ -38,22 +38,24 @@ class SupervisorObserver(Protocol):
 @dataclass(slots=True)
 class _Life:
     """How long a worker was ready, if it ever was, why it ended, with how much memory and which exit code (negative:
-    the signal)."""
+    the signal); `error`: why none could be started."""
 
     joined: bool = False
     ready_s: float = 0.0
     cause: str = "stop"
     rss_bytes: int = 0
     exit_code: int = 0
+    error: str = ""
 
 
 class Supervisor:
     """Runs so many workers. One that is ready joins the door and the bus; one that is not any more leaves both.
 
     A worker that was ready and says nothing for `hang_timeout_s`, or whose models serve nobody for so long, is killed.
-    One that outgrows `max_memory_bytes` gives its sessions away first. Until the first worker was ready, one that
-    cannot work, or ends `TRIES` times before it is ready, ends the whole (`run` raises why: SettingsError where it is
-    `max_memory_bytes`); later it is tried again, with pauses that double, and the log says so.
+    One that outgrows `max_memory_bytes`, or was told by others to leave, gives its sessions away first. Until the first
+    worker was ready, one that cannot work, or ends `TRIES` times before it is ready, ends the whole (`run` raises why:
+    SettingsError where it is `max_memory_bytes`); later it is tried again, with pauses that double, and the log says
+    so. One that cannot be started, as the machine is short of something, counts as one that ended at once.
     """
 
     def __init__(
@@ -113,7 +115,10 @@ class Supervisor:
     async def _live(self, number: int) -> "_Life":
         """One life, from its start to its end."""
         settings, life = self._worker_settings(), _Life()
-        worker = await WorkerProcess.start(number, settings, lambda status: self._door.heard(number, status))
+        try:
+            worker = await WorkerProcess.start(number, settings, lambda status: self._door.heard(number, status))
+        except OSError as error:
+            return _Life(cause="start", error=error.strerror or type(error).__name__)
         self._workers[number] = worker
         try:
             life.cause = await self._until_it_ends(number, worker, life)
@@ -132,6 +137,8 @@ class Supervisor:
             if worker.unfit.done():
                 self._unfit(worker.unfit.result())
                 return "unfit"
+            if worker.leaving.done():
+                return "left"
             if joined_at is None and not worker.status.waiting_for:
                 self._join(number, worker)
                 joined_at, life.joined = loop.time(), True
@@ -144,7 +151,7 @@ class Supervisor:
             self._observer.worker_weighs(number, life.rss_bytes)
             if most_bytes and life.rss_bytes > most_bytes:
                 return "memory"
-            await asyncio.wait((worker.link.closed, worker.unfit), timeout=CHECK_EVERY_S)
+            await asyncio.wait((worker.link.closed, worker.unfit, worker.leaving), timeout=CHECK_EVERY_S)
             life.ready_s = 0.0 if joined_at is None else loop.time() - joined_at
         return "exit"
 
@@ -165,6 +172,10 @@ class Supervisor:
                 return "it said nothing, or its models served nobody, for too long"
             case "unfit":
                 return "it could not load what the settings name"
+            case "left":
+                return "it was told to leave"
+            case "start":
+                return f"it could not be started: {life.error}"
         return _ended(life.exit_code)
 
     def _give_up(self, number: int, tries: int, life: _Life) -> None:
