@@ -1,6 +1,7 @@
 """Whose door a session enters, and what several workers say as one."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import msgspec
@@ -199,3 +200,16 @@ async def test_what_keeps_a_worker_from_replacing_its_models_is_in_the_log() -> 
     (told,) = [line for line in lines if line["event"] == "models are not replaced"]
     assert (told["component"], told["code"]) == ("worker-0", "model_unavailable")
     assert told["detail"] == "a worker process gave no answer"
+
+
+async def test_a_worker_that_starts_while_models_are_replaced_has_the_new_ones_too() -> None:
+    """It was told the former settings, or has read former files, and is no member yet."""
+    settings = load(None, {"worker.processes": 1, "model.profile": "fake"})
+    async with fleet_platform(settings) as running:
+        while not running.supervisor.running:
+            await asyncio.sleep(0.01)
+        assert running.waiting_for() == ["workers"]
+        await running.reloads.to(settings.model.model_copy(update={"fake_cost_ms": 1}))
+        await running.wait_ready()
+        text, _ = await running.exposition.exposition()
+    assert re.search(rb'streamscribe_model_swaps_total\{.*result="done".*\} 1\.0', text)

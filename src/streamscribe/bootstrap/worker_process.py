@@ -75,6 +75,7 @@ class Talk:
         self._metrics = metrics
         self._outbox = outbox
         self._side: WorkerSide | None = None
+        self._loaded = asyncio.Event()
         self._desk: LevelsDesk | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.begun: asyncio.Future[control.Begin] = asyncio.get_running_loop().create_future()
@@ -84,6 +85,7 @@ class Talk:
     def working(self, side: WorkerSide) -> None:
         """The models are loaded."""
         self._side, self._desk = side, LevelsDesk(side.caches.levels)
+        self._loaded.set()
 
     async def tell_status(self) -> None:
         """Until cancelled."""
@@ -136,6 +138,8 @@ class Talk:
         if ask.what == "metrics":
             text, _ = await asyncio.to_thread(self._metrics.render)
             return text.decode()
+        if ask.what == "reload":
+            await self._loaded.wait()  # what it loads just now may be of former files
         if self._side is None or self._desk is None:
             return None
         if ask.what == "reload":

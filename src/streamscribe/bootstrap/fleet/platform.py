@@ -37,10 +37,10 @@ class FleetReloads:
         self.supervisor: Supervisor
 
     async def to(self, settings: ModelSettings) -> None:
-        """Returns when all were asked; what a worker refuses is in its logs."""
+        """Returns when all were asked, who starts just now too; what a worker refuses is in its logs."""
         self.settings = self.settings.model_copy(update={"model": settings})
         model = shares.model_for_worker(self.settings)
-        for number, worker in self.supervisor.workers:
+        for number, worker in self.supervisor.running:
             try:
                 await worker.ask("reload", settings=model, timeout_s=RELOAD_TIMEOUT_S)
             except StreamScribeError as error:

@@ -45,8 +45,13 @@ class WorkerProcess:
         link.on(Kind.CONTROL, self._hear)
 
     @classmethod
-    async def start(cls, number: int, settings: dict[str, Any], on_status: Callable[[control.Status], None]) -> Self:
-        """Starts it, off the event loop, and tells it its settings. Raises OSError where none can be started now."""
+    async def start(
+        cls, number: int, settings: Callable[[], dict[str, Any]], on_status: Callable[[control.Status], None]
+    ) -> Self:
+        """Starts it, off the event loop, and tells it its settings, as they are when this returns.
+
+        Raises OSError where none can be started now.
+        """
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.to_thread(_popen, theirs)
@@ -63,7 +68,7 @@ class WorkerProcess:
             await asyncio.to_thread(process.wait)
             raise
         worker = cls(process, link, on_status)
-        worker.link.send(Kind.CONTROL, control.encode(control.Begin(number, settings)))
+        worker.link.send(Kind.CONTROL, control.encode(control.Begin(number, settings())))
         return worker
 
     @property

@@ -80,6 +80,11 @@ class Supervisor:
         """Those that run and are members, by number."""
         return [(number, self._workers[number]) for number in sorted(self._door.members) if number in self._workers]
 
+    @property
+    def running(self) -> list[tuple[int, WorkerProcess]]:
+        """Those that run, also those that are not ready yet, by number."""
+        return sorted(self._workers.items())
+
     def waiting_for(self) -> list[str]:
         """What is not ready; nothing where one worker is."""
         return [] if self._door.members else ["workers"]
@@ -114,9 +119,11 @@ class Supervisor:
 
     async def _live(self, number: int) -> "_Life":
         """One life, from its start to its end."""
-        settings, life = self._worker_settings(), _Life()
+        life = _Life()
         try:
-            worker = await WorkerProcess.start(number, settings, lambda status: self._door.heard(number, status))
+            worker = await WorkerProcess.start(
+                number, self._worker_settings, lambda status: self._door.heard(number, status)
+            )
         except OSError as error:
             return _Life(cause="start", error=error.strerror or type(error).__name__)
         self._workers[number] = worker
