@@ -5,7 +5,6 @@ import asyncio
 from structlog.testing import capture_logs
 
 from streamscribe.bootstrap.cluster.health import Health, Readiness
-from streamscribe.bootstrap.cluster.working import Working, announce_in_group
 from streamscribe.core.errors import BusUnavailable
 
 
@@ -43,16 +42,3 @@ async def test_a_process_is_ready_when_its_models_are_and_its_group_has_given_it
     assert readiness.waiting_for() == []
     readiness.leaving = True
     assert readiness.waiting_for() == ["drain"]
-
-
-async def test_a_process_says_that_it_works_when_its_group_has_given_it_a_share_and_not_before() -> None:
-    said: list[Working] = []
-    joined = asyncio.Event()
-    telling = asyncio.ensure_future(
-        announce_in_group(joined, said.append, url="http://h:1", started_at=0.0, warmup_s={"vad": 0.5})
-    )
-    await asyncio.sleep(0)
-    assert said == []
-    joined.set()
-    await telling
-    assert [(one.url, one.warmup_s) for one in said] == [("http://h:1", {"vad": 0.5})]

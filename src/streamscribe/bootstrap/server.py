@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
 
 from streamscribe.bootstrap.cluster.gateway import cluster_gateway
+from streamscribe.bootstrap.cluster.loop_watch import loop_watch
 from streamscribe.bootstrap.engines import recognizer_id
 from streamscribe.bootstrap.fleet.platform import fleet_platform
 from streamscribe.bootstrap.hangups import hangups
@@ -69,7 +70,7 @@ async def serve(
     gateway, limits = settings.gateway, settings.limits
     store = open_tenants(settings)
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
-    with hangups() as hung_up, bound(*_addresses(gateway)) as sockets:
+    with hangups() as hung_up, bound(*_addresses(gateway)) as sockets, _watched(settings, role):
         async with stop_signals() as stop, _parts(settings, role) as parts:
             readiness = Readiness(parts.hub, parts.waiting_for)
             rest = [] if parts.desk is None else cache_routes(parts.desk, many_tenants=store is not None)
@@ -106,6 +107,11 @@ def _parts(settings: Settings, role: Role) -> AbstractAsyncContextManager[Parts]
     if role is Role.GATEWAY:
         return cluster_gateway(settings)
     return fleet_platform(settings) if settings.worker.processes else platform(settings)
+
+
+def _watched(settings: Settings, role: Role) -> AbstractContextManager[None]:
+    """A gateway whose loop stands still ends, for others have its sessions then; a server's have nowhere to go."""
+    return loop_watch(settings.worker.hang_timeout_s) if role is Role.GATEWAY else nullcontext()
 
 
 def _listening(

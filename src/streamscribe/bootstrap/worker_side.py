@@ -67,7 +67,7 @@ async def worker_side(
     share_heap()
     caches = await asyncio.to_thread(open_caches, settings.cache, one_tenant=settings.gateway.tenants_file is None)
     loader = ModelLoader(
-        _both(metrics.step_done, load.step_done),
+        both(metrics.step_done, load.step_done),
         caches=caches,
         registry=metrics.registry,
         on_ejected=metrics.model_ejected,
@@ -89,7 +89,7 @@ async def worker_side(
         stack.push_async_callback(asyncio.to_thread, caches.levels.close)
         stack.push_async_callback(asyncio.to_thread, models.close)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        probe = probe_event_loop(_both(metrics.loop_lagged, load.loop_lagged))
+        probe = probe_event_loop(both(metrics.loop_lagged, load.loop_lagged))
         running = [tasks.create_task(work) for work in (_work(worker, models, warm_first), probe, models.watch())]
         running.append(tasks.create_task(sweep(caches.levels)))
         models.start()
@@ -107,7 +107,9 @@ async def worker_side(
                 task.cancel()
 
 
-def _both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Callable[[Fact], None]:
+def both(first: Callable[[Fact], None], second: Callable[[Fact], None]) -> Callable[[Fact], None]:
+    """Tells a fact to the one, then to the other."""
+
     def tell(fact: Fact) -> None:
         first(fact)
         second(fact)

@@ -28,7 +28,7 @@ from streamscribe.cli.output import out
 from streamscribe.cli.serve import leave, tell, tell_json
 
 if TYPE_CHECKING:
-    from streamscribe.bootstrap.cluster.working import Working
+    from streamscribe.bootstrap.cluster.member import Working
     from streamscribe.bootstrap.server import Listening
 
 

@@ -174,7 +174,11 @@ class WorkerSettings(Section):
         0, 0, 256, "Worker processes of `serve`, each with its own models; 0: the server's process works itself."
     )
     hang_timeout_s: float = bounded(
-        15, 1, 600, "A worker process that says nothing for so long, or whose model or loop hangs so long, is ended."
+        15,
+        1,
+        600,
+        "A worker process that says nothing for so long, or whose model hangs so long, is ended; so is each role of a "
+        "cluster whose event loop stands still so long.",
     )
     health_host: str = Field(
         default="127.0.0.1",

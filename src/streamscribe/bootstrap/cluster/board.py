@@ -58,6 +58,8 @@ async def loads_on(board: "RedisBoard") -> dict[str, WorkerLoad]:
 
 Look = Callable[[], WorkerLoad | None]
 """What is told of a process; nothing of one that takes no sessions."""
+BoardWork = Callable[["RedisBoard"], Coroutine[Any, Any, NoReturn]]
+"""What a process does with the board as long as it is on it."""
 
 
 class BoardWriter:
@@ -125,7 +127,7 @@ async def on_board(
     name: str,
     look: Look,
     levels: Levels,
-    *others: Callable[["RedisBoard"], Coroutine[Any, Any, NoReturn]],
+    *others: BoardWork,
 ) -> AsyncIterator[None]:
     """As long as this lasts gateways know of a process, by what `look` says, and may ask it of what it keeps.
 

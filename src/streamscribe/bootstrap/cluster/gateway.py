@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.bootstrap.cluster.board import BoardReader, open_board
@@ -14,16 +15,21 @@ from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
 from streamscribe.bootstrap.platform import decoding
 from streamscribe.bootstrap.sessions import PATIENCE_S, need_cluster, open_shared_sessions, patient_sessions
+from streamscribe.bootstrap.worker_side import both
 from streamscribe.core.errors import BusUnavailable
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
-from streamscribe.observe.cluster_metrics import ClusterMetrics
+from streamscribe.observe.cluster_metrics import ClusterMetrics, Read
 from streamscribe.observe.load import LoadControl
 from streamscribe.observe.logs import get_logger
 from streamscribe.observe.loop import probe_event_loop
 from streamscribe.observe.metrics import Metrics
 from streamscribe.settings import ModelSettings, Settings
+
+if TYPE_CHECKING:
+    from streamscribe.bus.kafka.gateway import KafkaGatewayBus
+    from streamscribe.store.redis_sessions import RedisSessions
 
 _log = get_logger(__name__)
 
@@ -72,59 +78,34 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
     need_cluster(settings)
     from streamscribe.bus.kafka.gateway import KafkaGatewayBus
     from streamscribe.bus.kafka.names import new_name
-    from streamscribe.bus.kafka.partitioner import partition_of
 
     name = name or new_name()
-    metrics = Metrics()
+    metrics, limits = Metrics(), settings.limits
     async with AsyncExitStack() as stack:
         store = open_shared_sessions(settings.store)
         stack.push_async_callback(store.close)
-        keep_every_s = settings.store.seat_ttl_s / 3
-        claim = GatewayNumber(store, name, keep_every_s)
+        claim = GatewayNumber(store, name, _keep_every_s(settings))
         stack.push_async_callback(claim.free)
         async with patient_sessions(settings.store) as patient:
             number = await claim.take(settings.kafka, patient)
-        bus = KafkaGatewayBus(settings.kafka, settings.limits.max_backlog_s, settings.limits.max_message_bytes, number)
+        bus = KafkaGatewayBus(settings.kafka, limits.max_backlog_s, limits.max_message_bytes, number)
         await bus.start()
         stack.push_async_callback(bus.close)
-        board = await stack.enter_async_context(open_board(settings.store))
-        whose = partial(partition_of, partitions=settings.kafka.audio_partitions)
-        workers = WorkersDoor(settings.limits, number, whose, metrics.session_shed)
-        reader = BoardReader(board, workers)
-        async with open_board(settings.store, PATIENCE_S) as patient_board:
-            await BoardReader(patient_board, workers).read()
+        workers = _workers_door(settings, number, metrics)
+        reader = await stack.enter_async_context(_board_reader(settings, workers))
         health = Health({BUS: bus.check, STORE: store.check})
-        load = LoadControl(settings.limits, metrics.session_shed)
+        load = LoadControl(limits, metrics.session_shed)
         without_store = settings.store.admit_when_away
         door = ClusterDoor(load, workers, health, metrics.session_shed, without_store=without_store)
-        limits = settings.limits
-        seats = SeatKeeper(store, name, keep_every_s, limits.max_new_sessions_per_min)
-        behind_s = limits.resume_window_s + limits.slow_reader_timeout_s
-        every_s = min(keep_every_s, max(behind_s / 4, 0.5))
-        mover = Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
-        figures = {
-            "streamscribe_known_workers": lambda: float(workers.count),
-            "streamscribe_fenced_events": lambda: float(bus.fenced),
-            "streamscribe_dead_letters": lambda: float(bus.dead_letters),
-            "streamscribe_store_failures": lambda: float(store.counts().failures),
-            "streamscribe_moved_sessions": lambda: float(mover.taken),
-        }
-        ClusterMetrics(metrics.registry, figures)
-        hub = Hub(bus, settings.limits, metrics, door, mover, workers.new_id)
+        seats = SeatKeeper(store, name, _keep_every_s(settings), limits.max_new_sessions_per_min)
+        mover = _mover(settings, seats, store, bus, name)
+        ClusterMetrics(metrics.registry, _figures(workers, bus, store, mover))
+        hub = Hub(bus, limits, metrics, door, mover, workers.new_id)
         decoders = await stack.enter_async_context(decoding(settings))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-
-        def lagged(seconds: float) -> None:
-            metrics.loop_lagged(seconds)
-            load.loop_lagged(seconds)
-
-        async def fail_without_number() -> None:
-            holder = await claim.lost()
-            await seats.keep()  # where the store has lost all, it has no tickets either: they are handed in at the end
-            raise BusUnavailable(f"the gateway {holder} has the number {number} by now")
-
-        works = (seats.run(), mover.run(), health.watch(), reader.run(), probe_event_loop(lagged))
-        ends = (fail_with(bus.failed), fail_without_number())
+        probe = probe_event_loop(both(metrics.loop_lagged, load.loop_lagged))
+        works = (seats.run(), mover.run(), health.watch(), reader.run(), probe)
+        ends = (fail_with(bus.failed), _fail_without(number, claim, seats))
         running = [tasks.create_task(work) for work in (*works, *ends)]
         try:
             yield ClusterGateway(hub, decoders, metrics, health, workers, WorkersDesk(reader.ask_all), NoModels())
@@ -133,3 +114,46 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
             await seats.close()
             for task in running:
                 task.cancel()
+
+
+def _keep_every_s(settings: Settings) -> float:
+    return settings.store.seat_ttl_s / 3
+
+
+def _workers_door(settings: Settings, number: int, metrics: Metrics) -> WorkersDoor:
+    from streamscribe.bus.kafka.partitioner import partition_of
+
+    whose = partial(partition_of, partitions=settings.kafka.audio_partitions)
+    return WorkersDoor(settings.limits, number, whose, metrics.session_shed)
+
+
+@asynccontextmanager
+async def _board_reader(settings: Settings, workers: WorkersDoor) -> AsyncIterator[BoardReader]:
+    """It has read once, with a person's patience."""
+    async with open_board(settings.store) as board:
+        async with open_board(settings.store, PATIENCE_S) as patient:
+            await BoardReader(patient, workers).read()
+        yield BoardReader(board, workers)
+
+
+def _mover(settings: Settings, seats: SeatKeeper, store: "RedisSessions", bus: "KafkaGatewayBus", name: str) -> Mover:
+    behind_s = settings.limits.resume_window_s + settings.limits.slow_reader_timeout_s
+    every_s = min(_keep_every_s(settings), max(behind_s / 4, 0.5))
+    return Mover(seats, store, bus, name, every_s=every_s, behind_s=behind_s)
+
+
+async def _fail_without(number: int, claim: GatewayNumber, seats: SeatKeeper) -> NoReturn:
+    """Raises BusUnavailable when another gateway has the number."""
+    holder = await claim.lost()
+    await seats.keep()  # where the store has lost all, it has no tickets either: they are handed in at the end
+    raise BusUnavailable(f"the gateway {holder} has the number {number} by now")
+
+
+def _figures(workers: WorkersDoor, bus: "KafkaGatewayBus", store: "RedisSessions", mover: Mover) -> dict[str, Read]:
+    return {
+        "streamscribe_known_workers": lambda: float(workers.count),
+        "streamscribe_fenced_events": lambda: float(bus.fenced),
+        "streamscribe_dead_letters": lambda: float(bus.dead_letters),
+        "streamscribe_store_failures": lambda: float(store.counts().failures),
+        "streamscribe_moved_sessions": lambda: float(mover.taken),
+    }
