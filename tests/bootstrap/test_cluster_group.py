@@ -1,7 +1,12 @@
 """What a worker says in its log of its partitions, and of a group in which none comes to it."""
 
+import asyncio
+from typing import Any, cast
+
+import pytest
 from structlog.testing import capture_logs
 
+from streamscribe.bootstrap.cluster import group
 from streamscribe.bootstrap.cluster.group import Idle, tell_partitions
 from streamscribe.core.cluster_load import UNOWNED_TOO_LONG_S, WorkerLoad
 from streamscribe.observe.logs import ATTRIBUTES
@@ -27,6 +32,10 @@ class Worker:
         assert all(line.keys() - {"event", "log_level"} <= ATTRIBUTES for line in lines)
         return [line["partitions"] for line in lines]
 
+    def looks_away(self, now: float) -> None:
+        """As while it has some: nobody is heard."""
+        self._idle.look({}, now)
+
 
 def test_a_worker_without_a_partition_says_once_that_others_have_had_no_owner_for_long() -> None:
     one = Worker()
@@ -49,6 +58,42 @@ def test_a_worker_that_has_some_says_nothing_of_those_that_nobody_has() -> None:
     one = Worker()
     one.mine = {0}
     assert [one.hears(now) for now in (0, LATE)] == [[], []]
+
+
+class Board:
+    """A notice board that counts who reads it."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def announced(self) -> dict[str, bytes]:
+        self.reads += 1
+        return {}
+
+
+async def test_a_worker_reads_what_others_tell_only_while_it_has_no_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "LOOK_EVERY_S", 0)
+    board, mine = Board(), {1}
+    watching = asyncio.ensure_future(Idle(4, lambda: mine).watch(cast("Any", board)))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert board.reads == 0
+    mine.clear()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert board.reads > 0
+    watching.cancel()
+
+
+def test_a_worker_that_lost_all_counts_from_then_on() -> None:
+    one = Worker()
+    one.mine = {0}
+    assert one.hears(0) == []
+    with capture_logs() as lines:
+        one.looks_away(LATE)
+    one.mine = set()
+    assert lines == []
+    assert [one.hears(LATE + after, b={1}) for after in (1, LATE - 1, LATE)] == [[], [], [[0, 2, 3]]]
 
 
 def test_each_change_of_partitions_is_one_line_with_all_their_numbers_and_no_change_is_none() -> None:

@@ -54,9 +54,12 @@ class Idle:
         self._told = idle or (self._told and not self._mine())
 
     async def watch(self, board: "RedisBoard") -> NoReturn:
-        """Until cancelled; while the store does not answer nothing is known."""
+        """Until cancelled; while the store does not answer nothing is known.
+
+        What the others tell is read only while this one has none: of many workers each would read all, for good.
+        """
         loop = asyncio.get_running_loop()
         while True:
             with suppress(StoreUnavailable):
-                self.look(await loads_on(board), loop.time())
+                self.look({} if self._mine() else await loads_on(board), loop.time())
             await asyncio.sleep(LOOK_EVERY_S)
