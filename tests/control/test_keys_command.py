@@ -1,6 +1,7 @@
 """`streamscribe keys`, as an operator types it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,10 @@ def test_a_tenant_is_made_an_operator_and_stays_one_with_its_next_key(file: str)
     store = FileTenantStore(Path(file), default_max_sessions=1)
     operators = [tenant.operator for key in keys if (tenant := store.authenticate(key)) is not None]
     assert operators == [True, True, False]
+    listed = json.loads(run("list", "--file", file, "--json"))
+    assert sorted((key["tenant"], key["operator"]) for key in listed) == [("acme", False), ("ops", True), ("ops", True)]
+    shown = {line.split()[3] for line in run("list", "--file", file).splitlines() if line.rstrip(" │").endswith("yes")}
+    assert shown == {"ops"}
 
 
 def test_who_makes_a_key_is_told_how_the_server_comes_to_know_it(file: str) -> None:
@@ -52,6 +57,62 @@ def test_machines_get_json(file: str) -> None:
     assert made["tenant"] == "acme"
     (listed,) = json.loads(run("list", "--file", file, "--json"))
     assert listed["key_id"] == made["key"].split("_")[1]
+
+
+SERVICE = 65_534
+"""A user that is not root."""
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who may give files away")
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_file_that_root_edits_stays_its_owners_and_what_is_made_beside_it_is_too(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "tenants.yaml"
+    path.write_text("tenants: {}")
+    path.chmod(mode)
+    os.chown(path, SERVICE, SERVICE + 1)
+    key = run("new", "acme", "--file", str(path)).strip()
+    run("revoke", key.split("_")[1], "--file", str(path))
+    made = {one.name: one.stat() for one in tmp_path.iterdir()}
+    assert made.keys() == {"tenants.yaml", "tenants.yaml.lock", "tenants.yaml.pepper"}
+    assert {(one.st_uid, one.st_gid) for one in made.values()} == {(SERVICE, SERVICE + 1)}
+    assert {name: one.st_mode & 0o777 for name, one in made.items()} == {
+        "tenants.yaml": mode, "tenants.yaml.lock": 0o600, "tenants.yaml.pepper": 0o600,
+    }  # fmt: skip
+
+
+@as_root
+@pytest.mark.parametrize("ending", ["new", "lock"])
+def test_root_gives_away_nothing_to_which_a_link_beside_the_file_leads(tmp_path: Path, ending: str) -> None:
+    secret, path = tmp_path / "secret", tmp_path / "tenants.yaml"
+    secret.write_text("of root")
+    path.write_text("tenants: {}")
+    os.chown(path, SERVICE, SERVICE)
+    for link in (os.symlink, os.link):
+        beside = tmp_path / f"tenants.yaml.{ending}"
+        beside.unlink(missing_ok=True)
+        link(secret, beside)
+        CliRunner().invoke(app, ["new", "acme", "--file", str(path)])
+        assert (secret.read_text(), secret.stat().st_uid) == ("of root", 0)
+
+
+@as_root
+def test_who_could_not_leave_a_file_to_its_owner_is_told_so_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tenants.yaml"
+    path.write_text("tenants: {}")
+    os.chown(tmp_path, SERVICE, SERVICE)
+    monkeypatch.chdir(tmp_path)
+    os.seteuid(SERVICE)
+    try:
+        result = CliRunner().invoke(app, ["new", "acme", "--file", "tenants.yaml"])
+    finally:
+        os.seteuid(0)
+    assert result.exit_code == 1
+    assert "another user's or group's: type this as its owner, or as root" in result.stderr.replace("\n", " ")
+    assert (path.read_text(), path.stat().st_uid) == ("tenants: {}", 0)
 
 
 @pytest.mark.parametrize("arguments", [["new", "not an id"], ["revoke", "nothing"], ["list"]])

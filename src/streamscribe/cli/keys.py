@@ -62,7 +62,7 @@ def new(
 
 @app.command("list")
 def list_(file: FileOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
-    """List the keys' ids, tenants and quotas.
+    """List the keys' ids, tenants and quotas, and whose tenant is an operator.
 
     Examples:
 
@@ -80,9 +80,11 @@ def list_(file: FileOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(keys)
         return
-    table = Table("key id", "tenant", "created", "max sessions")
+    table = Table("key id", "tenant", "created", "max sessions", "operator")
     for key in keys:
-        table.add_row(key.key_id, key.tenant, key.created, str(key.max_sessions or "default"))
+        table.add_row(
+            key.key_id, key.tenant, key.created, str(key.max_sessions or "default"), "yes" if key.operator else ""
+        )
     out.print(table)
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import yaml
 
 from streamscribe.core.ids import TenantId
-from streamscribe.store.keys import KeyFileError, ensure_pepper, mac_of, make_key
+from streamscribe.store.keys import KeyFileError, ensure_pepper, give_to, mac_of, make_key
 from streamscribe.store.tenants import KeyEntry, TenantEntry, TenantsFile, read_tenants
 
 _HEADER = "# Tenants, their lists and keys (MACs only). Written by `streamscribe keys`; read again when it changes.\n"
@@ -26,6 +27,7 @@ class KeyFacts:
     tenant: str
     created: str
     max_sessions: int | None
+    operator: bool
 
 
 def new_key(path: Path, tenant: str, *, max_sessions: int | None = None, operator: bool = False) -> str:
@@ -49,7 +51,7 @@ def new_key(path: Path, tenant: str, *, max_sessions: int | None = None, operato
 def list_keys(path: Path) -> list[KeyFacts]:
     """All keys, by tenant. Raises KeyFileError."""
     return [
-        KeyFacts(key.id, tenant, key.created, entry.max_sessions)
+        KeyFacts(key.id, tenant, key.created, entry.max_sessions, entry.operator)
         for tenant, entry in sorted(read_tenants(path).tenants.items())
         for key in entry.keys
     ]
@@ -68,23 +70,36 @@ def revoke_key(path: Path, key_id: str) -> str:
 
 @contextmanager
 def _edited(path: Path) -> Iterator[dict[str, TenantEntry]]:
-    """The file's tenants to change; written at the end. Two editors take turns; a reader sees the old or the new."""
-    lock = os.open(path.with_name(path.name + ".lock"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """The file's tenants to change; written at the end. Two editors take turns; a reader sees the old or the new.
+
+    A file that is there stays its owner's, with its mode, whoever edits it: a service goes on reading what root wrote.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    lock = os.open(path.with_name(path.name + ".lock"), flags, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        tenants = dict(read_tenants(path).tenants) if path.exists() else {}
+        former = path.stat() if path.exists() else None
+        if (
+            former is not None and os.fstat(lock).st_nlink == 1
+        ):  # who may write in the folder may link to what is not his
+            give_to(lock, former, path)
+        tenants = dict(read_tenants(path).tenants) if former is not None else {}
         yield tenants
-        _replace(path, TenantsFile(tenants=tenants))
+        _replace(path, TenantsFile(tenants=tenants), former)
     finally:
         os.close(lock)
 
 
-def _replace(path: Path, content: TenantsFile) -> None:
+def _replace(path: Path, content: TenantsFile, former: os.stat_result | None) -> None:
     data: Mapping[str, Any] = content.model_dump(mode="json", exclude_defaults=True)
     text = _HEADER + yaml.safe_dump(data, sort_keys=True, allow_unicode=True)
     fresh = path.with_name(path.name + ".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        if former is not None:
+            give_to(descriptor, former, path)
+            os.fchmod(descriptor, stat.S_IMODE(former.st_mode))
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

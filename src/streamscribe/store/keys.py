@@ -59,12 +59,25 @@ def read_pepper(tenants_file: Path) -> bytes:
 
 
 def ensure_pepper(tenants_file: Path) -> bytes:
-    """The pepper, made if there is none yet (file mode 0600)."""
+    """The pepper, made if there is none yet (file mode 0600, of the owner of the tenants file, if that is there)."""
     if PEPPER_VARIABLE not in os.environ:
         try:
             descriptor = os.open(pepper_path(tenants_file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             return read_pepper(tenants_file)
         with os.fdopen(descriptor, "w") as file:
+            if tenants_file.exists():
+                give_to(descriptor, tenants_file.stat(), tenants_file)
             file.write(secrets.token_hex(32) + "\n")
     return read_pepper(tenants_file)
+
+
+def give_to(descriptor: int, former: os.stat_result, tenants_file: Path) -> None:
+    """Gives an open file the owner and group of the tenants file as it was. Raises KeyFileError where only root may."""
+    ours = os.fstat(descriptor)
+    if (ours.st_uid, ours.st_gid) == (former.st_uid, former.st_gid):
+        return
+    try:
+        os.fchown(descriptor, former.st_uid, former.st_gid)
+    except PermissionError:
+        raise KeyFileError(f"{tenants_file} is another user's or group's: type this as its owner, or as root") from None
