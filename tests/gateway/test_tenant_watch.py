@@ -1,13 +1,16 @@
 """Keys that change under a running gateway."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamscribe.control.keys import new_key, revoke_key
 from streamscribe.gateway import tenant_watch
 from streamscribe.gateway.tenant_watch import watch_tenants
+from streamscribe.observe.logs import ATTRIBUTES
 from streamscribe.store.keys import split_key
 from streamscribe.store.tenants import FileTenantStore
 
@@ -37,3 +40,29 @@ async def test_a_running_gateway_learns_of_new_and_revoked_keys_and_outlives_a_b
     await until(old, known=False)
     watch.cancel()
     await asyncio.wait([watch])
+
+
+async def test_what_is_wrong_with_a_file_that_cannot_be_used_is_logged_with_its_place_once_for_each_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tenant_watch, "CHECK_EVERY_S", 0)
+    answers = iter(["at line 3", "at line 3", "at line 4", "", "at line 4"])
+
+    class Source:
+        def refresh(self) -> bool:
+            answer = next(answers, None)
+            if answer is None:
+                over.set()
+            elif answer:
+                raise ValueError(answer)
+            return answer is not None
+
+    over = threading.Event()
+    with capture_logs() as lines:
+        watch = asyncio.create_task(watch_tenants(Source()))
+        while not over.is_set():
+            await asyncio.sleep(0)
+        watch.cancel()
+        await asyncio.wait([watch])
+    assert all(line.keys() - {"event", "log_level"} <= ATTRIBUTES for line in lines)
+    assert [line.get("detail") for line in lines] == ["at line 3", "at line 4", None, "at line 4"]

@@ -14,20 +14,21 @@ class Refreshable(Protocol):
     """A tenant store whose source may change."""
 
     def refresh(self) -> bool:
-        """Reads the source again if it changed; blocks; raises ValueError where it cannot be used."""
+        """Reads the source again if it changed; blocks; raises ValueError, with the place, where it cannot be used."""
         ...
 
 
 async def watch_tenants(store: Refreshable) -> None:
-    """Checks once a second, off the event loop, until cancelled; a file that cannot be used changes nothing."""
-    complained = False
+    """Checks once a second, off the event loop, until cancelled; a file that cannot be used changes nothing, and what
+    is wrong with it is in the log, once."""
+    complaint = ""
     while True:
         await asyncio.sleep(CHECK_EVERY_S)
         try:
             if await asyncio.to_thread(store.refresh):
-                complained = False
+                complaint = ""
                 _log.info("tenants file read again")
-        except ValueError:
-            if not complained:
-                _log.warning("the tenants file cannot be used: the keys read before stay valid")
-            complained = True
+        except ValueError as error:
+            if str(error) != complaint:
+                complaint = str(error)
+                _log.warning("the tenants file cannot be used: the keys read before stay valid", detail=complaint)

@@ -128,8 +128,10 @@ def _validated(path: Path, content: bytes) -> TenantsFile:
         parsed = TenantsFile.model_validate(_parse(content) or {})
         for tenant in parsed.tenants:
             TenantId(tenant)
-    except yaml.YAMLError:
-        raise KeyFileError(f"{path} is not valid YAML") from None
+    except yaml.YAMLError as error:
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise KeyFileError(f"{path} is not valid YAML{place}") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise KeyFileError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
