@@ -30,11 +30,12 @@ SET = {
     "kafka.brokers": "127.0.0.1:1",
     "store.redis_url": "redis://127.0.0.1:1/0",
     "worker.health_port": 0,
-    "worker.hang_timeout_s": 1,
+    "worker.hang_timeout_s": 600,  # else a slow machine would end the tests
     "gateway.port": 0,
     "gateway.funasr_port": -1,
 }
 SETTINGS = load(overrides=SET)
+HASTY = load(overrides={**SET, "worker.hang_timeout_s": 1})
 ADDRESS = Address("127.0.0.1", 0, "worker.health_port")
 
 
@@ -103,7 +104,7 @@ async def test_a_process_says_that_it_works_when_its_group_has_given_it_a_share_
 
 
 async def _as_a_member(stand_still: Callable[[], None]) -> None:
-    async with member(SETTINGS, ADDRESS, started_at=0.0, announce=print):
+    async with member(HASTY, ADDRESS, started_at=0.0, announce=print):
         stand_still()
 
 
@@ -114,10 +115,10 @@ async def _as_a_gateway(stand_still: Callable[[], None]) -> None:
         raise SettingsError("over")
         yield
 
-    reread = partial(_same, SETTINGS)
+    reread = partial(_same, HASTY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "cluster_gateway", parts)
-        serving = server.serve(SETTINGS, started_at=0.0, announce=print, reread=reread, role=server.Role.GATEWAY)
+        serving = server.serve(HASTY, started_at=0.0, announce=print, reread=reread, role=server.Role.GATEWAY)
         with pytest.raises(SettingsError, match="over"):
             await serving
 

@@ -17,6 +17,7 @@ SETTINGS = load(
         "store.redis_url": "redis://127.0.0.1:1/0",
         "finalizer.enabled": True,
         "finalizer.health_port": 0,
+        "worker.hang_timeout_s": 600,  # else a slow machine would end the tests
     }
 )
 
