@@ -30,7 +30,7 @@ IDENTITY = SessionIdentity(A, TenantId("default"), opened("a").trace_id, TOKEN, 
 OLD, NEW = LeaseEpoch(5), LeaseEpoch(6)
 
 
-class Recall:
+class Pasts:
     """Reads a past of one owner, while which the test does something."""
 
     def __init__(self, epoch: LeaseEpoch | None, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -54,16 +54,16 @@ def settle(site: Site, epoch: LeaseEpoch) -> None:
     site.broker.append(TOPICS.results, 1, None, value, SETTLED_HEADERS)
 
 
-def coming_gateway(site: Site, recall: Any) -> tuple[_GatewayEnd, list[Emitted]]:
+def coming_gateway(site: Site, pasts: Any) -> tuple[_GatewayEnd, list[Emitted]]:
     gateway, heard = _GatewayEnd(KAFKA, 5, 2**20, 1), list[Emitted]()
     gateway.begin(site.broker, Node("gateway"))
-    gateway._recall = recall
+    gateway._pasts = pasts
     gateway.attach_gateway(heard.append)
     return gateway, heard
 
 
 async def comes(site: Site, told: Callable[[], None], past_epoch: LeaseEpoch | None) -> tuple[_GatewayEnd, list[int]]:
-    gateway, heard = coming_gateway(site, Recall(past_epoch, told))
+    gateway, heard = coming_gateway(site, Pasts(past_epoch, told))
     ticket = Ticket(A, A, "g1", b"", opened("a"), (Place(0, 0, 0), gateway.here(1)))
     past = SessionPast(IDENTITY, LIMITS)
     await gateway.take_over(ticket, past)
@@ -132,7 +132,7 @@ def test_a_worker_that_knows_of_the_next_gateway_before_that_one_knows_itself_is
             await asyncio.sleep(1)
             return moved
 
-        gateway, heard = coming_gateway(site, Recall(OLD))
+        gateway, heard = coming_gateway(site, Pasts(OLD))
         past = await ask(site, mover_of(site, gateway, move=move))
         gateway.go_on(A, past)
         await asyncio.sleep(1)
@@ -148,7 +148,7 @@ def test_a_session_that_does_not_come_after_all_is_not_waited_for(answer: str) -
         async def quicker(ticket: Ticket) -> bool:
             return False
 
-        gateway, _ = coming_gateway(site, Recall(OLD))
+        gateway, _ = coming_gateway(site, Pasts(OLD))
         with pytest.raises((BusUnavailable, StoreUnavailable)):
             await ask(site, mover_of(site, gateway, move=away if answer == "the store is away" else quicker))
         assert gateway._lanes == {}
@@ -159,7 +159,7 @@ def test_a_session_that_does_not_come_after_all_is_not_waited_for(answer: str) -
 
 def test_who_asks_in_vain_for_a_session_that_is_here_leaves_it_as_it_is() -> None:
     async def play(site: Site) -> None:
-        gateway, heard = coming_gateway(site, Recall(OLD))
+        gateway, heard = coming_gateway(site, Pasts(OLD))
         await gateway.publish(opened("a"))
         with pytest.raises(StoreUnavailable):
             await ask(site, mover_of(site, gateway, move=away))

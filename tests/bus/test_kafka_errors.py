@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from streamscribe.bus.kafka import config, recall, sender, topics
+from streamscribe.bus.kafka import config, pasts, sender, topics
 from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.pasts import Pasts
 from streamscribe.bus.kafka.reader import Reader
-from streamscribe.bus.kafka.recall import Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BusUnavailable, InternalError, ModelUnavailable, StreamScribeError, TooLarge
 from streamscribe.core.ids import SessionId
@@ -50,7 +50,7 @@ async def test_who_waits_for_a_past_that_cannot_be_read_hears_our_text(monkeypat
 
     monkeypatch.setattr(config, "made", refuse)
     with pytest.raises(BusUnavailable) as told:
-        await Recall(KAFKA, 2**20).read(past())
+        await Pasts(KAFKA, 2**20).read(past())
     assert told.value.message == "the session's past cannot be read"
 
 
@@ -68,7 +68,7 @@ async def test_who_waits_hears_it_too_where_the_consumer_fails_as_his_past_is_be
 
     monkeypatch.setattr(config, "made", lambda *_: Failing())
     with pytest.raises(BusUnavailable, match="cannot be read"):
-        await asyncio.wait_for(Recall(KAFKA, 2**20).read(past()), 20)
+        await asyncio.wait_for(Pasts(KAFKA, 2**20).read(past()), 20)
 
 
 async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +88,8 @@ async def test_a_consumer_that_does_not_close_holds_up_no_gateway(monkeypatch: p
             may_close.wait(10)
 
     monkeypatch.setattr(config, "made", lambda *_: Stuck())
-    monkeypatch.setattr(recall, "LEAVE_WITHIN_S", 0.05)
-    reading = Recall(KAFKA, 2**20)
+    monkeypatch.setattr(pasts, "LEAVE_WITHIN_S", 0.05)
+    reading = Pasts(KAFKA, 2**20)
     waiting = asyncio.ensure_future(reading.read(past()))
     await asyncio.sleep(0)
     await asyncio.wait_for(reading.close(), 5)

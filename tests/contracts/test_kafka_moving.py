@@ -75,7 +75,7 @@ class Gateways:
         """
         gateway = await self.open(number)
         if beside is not None:
-            self.reading = asyncio.ensure_future(gateway._recall.read(beside))
+            self.reading = asyncio.ensure_future(gateway._pasts.read(beside))
             await asyncio.sleep(0.2)
         here = gateway.here(self.ticket.places[-1].generation + 1)
         self.ticket = replace(self.ticket, gateway=f"g{number}", places=(*self.ticket.places, here))
@@ -215,7 +215,7 @@ async def test_a_session_that_no_worker_tells_of_holds_up_no_other(broker: Broke
 async def test_a_gateway_that_ends_while_it_reads_waits_for_nobody(broker: Broker) -> None:
     async with gateways(broker) as ours:
         gateway = await ours.open(0)
-        reading = asyncio.ensure_future(gateway._recall.read(never((0,))))
+        reading = asyncio.ensure_future(gateway._pasts.read(never((0,))))
         await asyncio.sleep(0.1)
         await gateway.close()
         with pytest.raises(BusUnavailable):

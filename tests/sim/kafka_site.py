@@ -15,7 +15,7 @@ from tests.sim.broker import Broker, SimReader, SimSender, cancel_all
 from tests.sim.clock import Node
 from tests.sim.cluster import KAFKA, MAX_MESSAGE_BYTES, Cluster
 from tests.sim.gateway import BACKLOG_S, Counts, GatewayProcess, InOrder
-from tests.sim.recall import SimRecall
+from tests.sim.pasts import SimPasts
 from tests.sim.store import SEAT_TTL_S, StoreEnd
 
 MAX_NEW_PER_MIN = 1000
@@ -28,10 +28,10 @@ class _GatewayEnd(KafkaGatewayBus):
         sender: Any = SimSender(broker, node)
         self._read_to = broker.end(self._topics.results, self._reply_to)
         reader: Any = SimReader(broker, node, self._topics.results, self._reply_to, self._take)
-        recall: Any = SimRecall(broker, node, self._topics)
+        pasts: Any = SimPasts(broker, node, self._topics)
         sender.on_room = self._drain_all
         self.sim_sender: SimSender = sender
-        self._sender, self._reader, self._recall = sender, reader, recall
+        self._sender, self._reader, self._pasts = sender, reader, pasts
         self._dead_letters = DeadLetters(sender, self._topics.dead_letter)
 
 

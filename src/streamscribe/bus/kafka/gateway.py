@@ -24,8 +24,8 @@ from streamscribe.bus.kafka.envelope import (
 from streamscribe.bus.kafka.lane import Lane, Waiter
 from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.pasts import Pasts
 from streamscribe.bus.kafka.reader import Reader
-from streamscribe.bus.kafka.recall import Recall
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.errors import BusUnavailable, Draining, SessionSuperseded, StreamScribeError
@@ -92,7 +92,7 @@ class KafkaGatewayBus:
         self._sender: Sender | None = None
         self._reader: Reader | None = None
         self._read_to = 0
-        self._recall = Recall(kafka, max_message_bytes)
+        self._pasts = Pasts(kafka, max_message_bytes)
         self._dead_letters: DeadLetters | None = None
         self._closed = False
         self.fenced = 0
@@ -184,7 +184,7 @@ class KafkaGatewayBus:
         try:
             async with asyncio.timeout(TAKE_OVER_S):
                 await self._announce(lane, ticket)
-                await self._recall.read(wanted)
+                await self._pasts.read(wanted)
         except BaseException as error:
             if self._lanes.get(ticket.session_id) is lane:
                 self._forget(ticket.session_id)
@@ -229,7 +229,7 @@ class KafkaGatewayBus:
         self._closed = True
         for lane in self._lanes.values():
             lane.free(Draining())
-        await self._recall.close()
+        await self._pasts.close()
         if self._reader is not None:
             await self._reader.stop()
         if self._sender is not None:

@@ -8,16 +8,16 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from streamscribe.bus.kafka import config, recall
+from streamscribe.bus.kafka import config, pasts
 from streamscribe.bus.kafka.past import Past
+from streamscribe.bus.kafka.pasts import Pasts
 from streamscribe.bus.kafka.reading import Reading
-from streamscribe.bus.kafka.recall import Recall
 from streamscribe.core.errors import InternalError, SessionNotFound
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import Emitted, SpeechStopped
 from streamscribe.ports import Place
 from streamscribe.settings import KafkaSettings
-from tests.bus.recall_kit import (
+from tests.bus.past_kit import (
     AUDIO,
     CHUNKS,
     FIRST,
@@ -249,7 +249,7 @@ async def test_who_asks_while_a_thread_ends_is_read_by_the_next_one_which_is_wai
     first_ends, first_may_end = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
 
-    class Ending(Recall):
+    class Ending(Pasts):
         """The first thread stands still between its last look at who asks and its end; the next one outlives it."""
 
         def _next(self, reading: Reading, idle_since: float) -> list[Past] | None:
@@ -266,7 +266,7 @@ async def test_who_asks_while_a_thread_ends_is_read_by_the_next_one_which_is_wai
 
     spoken = Spoken("first", "second")
     monkeypatch.setattr(config, "made", lambda *_: spoken.consumer)
-    monkeypatch.setattr(recall, "_LINGER_S", 0.0)
+    monkeypatch.setattr(pasts, "_LINGER_S", 0.0)
     reading = Ending(KafkaSettings(brokers="one:9092"), 2**20)
     first, second = Asker("first", FIRST), Asker("second", FIRST)
     await asyncio.wait_for(reading.read(first.past), 5)

@@ -21,7 +21,7 @@ MAX_PASTS = 4096
 _LINGER_S = 2.0
 
 
-class Recall:
+class Pasts:
     """Reads the pasts of sessions side by side, with one consumer and one thread, which end when nobody asks.
 
     Bounded by time, each for itself: who is not complete after `PATIENCE_S` gets BusUnavailable, and holds up nobody.
@@ -47,7 +47,7 @@ class Recall:
                 self._asked.append(past)
                 if self._thread is None:
                     run = (asyncio.get_running_loop(),)
-                    self._thread = threading.Thread(target=self._run, args=run, name="kafka-recall", daemon=True)
+                    self._thread = threading.Thread(target=self._run, args=run, name="kafka-pasts", daemon=True)
                     self._thread.start()
             await past.done
         except InternalError as error:

@@ -54,8 +54,8 @@ class SimConsumer:
         self._at = {}
 
 
-class SimRecall:
-    """As `bus.kafka.recall.Recall`: its reading is the real one, its thread a task."""
+class SimPasts:
+    """As `bus.kafka.pasts.Pasts`: its reading is the real one, its thread a task."""
 
     def __init__(self, broker: Broker, node: Node, topics: Topics) -> None:
         consumer: Any = SimConsumer(broker, topics)
