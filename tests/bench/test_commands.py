@@ -16,7 +16,9 @@ def measured(*arguments):
     command = [sys.executable, "-m", "streamscribe.cli", "bench", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    told = json.loads(done.stdout)
+    assert {bar["figure"] for bar in told["bars"]} <= told["figures"].keys()
+    return told
 
 
 def test_the_gateway_is_measured_alone_and_within_the_whole_server():

@@ -35,7 +35,7 @@ class Refused(ConnectionRefusedError):
     """The server told, at `at`, by an error which is `told`, that it opens no session."""
 
     def __init__(self, told: bytes, at: float) -> None:
-        super().__init__("the server refused a session")
+        super().__init__(f"the server refused a session: {told.decode()}")
         self.told = told
         self.at = at
 
