@@ -1,7 +1,7 @@
 """Whom a gateway of a cluster lets in, by what workers tell; and what it asks of all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from streamscribe.cache.levels import BlobLevel, Levels
 from streamscribe.cache.memory import MemoryBlobs
 from streamscribe.core.cluster_load import GatewayVoices, WorkerLoad
 from streamscribe.core.errors import BusUnavailable, CacheUnavailable, ModelUnavailable, Overloaded, StoreUnavailable
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.load import ModelLoad
 from streamscribe.core.options import SessionOptions
 from streamscribe.observe.load import LoadControl
@@ -31,12 +31,13 @@ from tests.contracts.redis_server import redis_server
 
 T = TypeVar("T")
 
+BETA = TenantId("beta")
 LIVE, FILE = SessionOptions(), SessionOptions(live=False)
 BUSY, CALM = ModelLoad("vad", 1.2, 8, 0.01), ModelLoad("vad", 0.2, 8, 0.01)
 
 
-def load(*partitions: int, model: ModelLoad = CALM, outage: bool = False, late: bool = False) -> WorkerLoad:
-    return WorkerLoad(frozenset(partitions), {1: GatewayVoices(8, 0)}, (model,), outage, late)
+def load(*partitions: int, model: ModelLoad = CALM, outage: bool = False, late: Iterable[TenantId] = ()) -> WorkerLoad:
+    return WorkerLoad(frozenset(partitions), {1: GatewayVoices(8, 0)}, (model,), outage, frozenset(late))
 
 
 class Door:
@@ -49,8 +50,10 @@ class Door:
         self.door = WorkersDoor(LimitSettings(), 0, partition_of, shed, lambda: self.now)
         self.door.heard(loads)
 
-    def admit(self, name: str, options: SessionOptions = LIVE, *, resumes: bool = False) -> object:
-        return self.door.admit(options, SessionId(name), resumes=resumes)
+    def admit(
+        self, name: str, options: SessionOptions = LIVE, tenant: TenantId = ACME, *, resumes: bool = False
+    ) -> object:
+        return self.door.admit(options, SessionId(name), tenant, resumes=resumes)
 
 
 def test_a_session_is_let_in_by_the_worker_that_will_have_it() -> None:
@@ -63,25 +66,32 @@ def test_a_session_is_let_in_by_the_worker_that_will_have_it() -> None:
     at.door.check_integrity()
 
 
-def test_a_worker_whose_finalizers_are_behind_gets_no_new_live_session_and_keeps_all_others() -> None:
-    at = Door(a=load(0, 1, late=True), b=load(2, 3))
+def test_a_tenant_whose_finals_are_late_at_a_worker_gets_no_new_live_session_there_and_keeps_all_others() -> None:
+    at = Door(a=load(0, 1, late=[ACME]), b=load(2, 3))
     assert isinstance(at.admit("0x"), Overloaded)
     assert at.admit("0f", FILE) is None
     assert at.admit("0r", resumes=True) is None
     assert at.admit("2x") is None
     assert at.reasons == ["finals"]
-    assert sum(int(at.door.new_id()[0], 16) % 4 in (2, 3) for _ in range(100)) >= 95
-    assert not Door(a=load(0, late=True)).door.nobody_serves
+    assert sum(int(at.door.new_id(ACME)[0], 16) % 4 in (2, 3) for _ in range(100)) >= 95
+    assert not Door(a=load(0, late=[ACME])).door.nobody_serves
 
 
-@pytest.mark.parametrize("told", [load(0, 3), load(outage=True), load(1, late=True)])
+def test_a_tenants_late_finals_keep_no_other_tenant_out_or_away() -> None:
+    at = Door(a=load(0, 1, late=[ACME]), b=load(2, 3, model=BUSY))
+    assert at.admit("0x", tenant=BETA) is None
+    assert not at.reasons
+    assert sum(int(at.door.new_id(BETA)[0], 16) % 4 in (0, 1) for _ in range(100)) >= 95
+
+
+@pytest.mark.parametrize("told", [load(0, 3), load(outage=True), load(1, late=[ACME, BETA])])
 def test_what_a_worker_tells_of_its_load_is_heard_as_it_was_told(told: WorkerLoad) -> None:
     assert wire.decode_load(wire.encode_load(told)) == told
 
 
 def test_a_new_session_gets_an_id_of_a_worker_that_has_less_to_do() -> None:
     at = Door(a=load(0, 1, model=BUSY), b=load(2, 3))
-    ids = [at.door.new_id() for _ in range(100)]
+    ids = [at.door.new_id(ACME) for _ in range(100)]
     at_b = sum(int(one[0], 16) % 4 in (2, 3) for one in ids)
     assert len(set(ids)) == 100
     assert at_b >= 95  # of 8 ids none is of b once in 256
@@ -92,7 +102,7 @@ def test_where_a_partition_moves_the_least_loaded_worker_decides() -> None:
     assert isinstance(Door(a=load(0, model=BUSY), b=load(1, model=BUSY)).admit("3x"), Overloaded)
 
 
-@pytest.mark.parametrize("ill", [load(0, outage=True), load(0, late=True)])
+@pytest.mark.parametrize("ill", [load(0, outage=True), load(0, late=[ACME])])
 @pytest.mark.parametrize("well", [CALM, ModelLoad("vad", 0.5, 8, 0.01)])
 def test_where_a_partition_moves_one_that_is_ill_decides_only_where_all_are(ill: WorkerLoad, well: ModelLoad) -> None:
     idle = replace(ill, voices={}, models=())
@@ -102,7 +112,7 @@ def test_where_a_partition_moves_one_that_is_ill_decides_only_where_all_are(ill:
 
 def test_where_a_partition_moves_a_file_goes_to_one_whose_finalizers_are_late_rather_than_to_one_that_is_out() -> None:
     out = replace(load(0, outage=True), voices={}, models=())
-    assert Door(a=out, b=load(1, late=True)).admit("3f", FILE) is None
+    assert Door(a=out, b=load(1, late=[ACME])).admit("3f", FILE) is None
 
 
 def test_files_are_kept_out_by_no_load_but_by_an_outage_and_who_resumes_by_nothing() -> None:
@@ -149,7 +159,7 @@ def test_a_partition_that_nobody_has_for_long_takes_no_newcomer_and_who_resumes_
 
 def test_a_new_session_gets_an_id_of_the_one_partition_that_has_an_owner() -> None:
     at = Door(a=load(0))
-    assert sum(int(at.door.new_id()[0], 16) % 4 == 0 for _ in range(200)) == 200  # of 64 draws none in 10**8
+    assert sum(int(at.door.new_id(ACME)[0], 16) % 4 == 0 for _ in range(200)) == 200  # of 64 draws none in 10**8
 
 
 def test_a_gateway_lacks_workers_where_none_of_them_has_had_a_partition_for_long() -> None:
@@ -191,7 +201,7 @@ class Outage:
 
     def refused(self, *, resumes: bool = False) -> str | None:
         """Why; who is let in goes again."""
-        error = self.door.admit(LIVE, SessionId("0x"), resumes=resumes)
+        error = self.door.admit(LIVE, SessionId("0x"), ACME, resumes=resumes)
         if error is None:
             self.door.release(LIVE, SessionId("0x"))
         return error and error.code

@@ -38,7 +38,7 @@ class Doors:
             self.door.join(member)
 
     def admit(self, name: str, options: SessionOptions = LIVE) -> object:
-        return self.door.admit(options, SessionId(name))
+        return self.door.admit(options, SessionId(name), TenantId("t"))
 
     def place(self, name: str, options: SessionOptions = LIVE) -> int | None:
         return self.door.place(SessionOpened(SessionId(name), 0, TenantId("t"), TraceId("x"), options))

@@ -19,7 +19,7 @@ from streamscribe.bus.kafka.topics import Topics
 from streamscribe.core.batching import Priority
 from streamscribe.core.errors import BusUnavailable, ModelUnavailable, Overloaded, Quarantined
 from streamscribe.core.fair_share import Share
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.models.ports import Samples
 from streamscribe.settings import KafkaSettings, SettingsError
 from streamscribe.wire.final_requests import encode_request
@@ -216,7 +216,7 @@ async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "within_s", "is_behind"),
+    ("old", "new", "within_s", "late"),
     [
         ((3, 6, 9), (), None, False),  # of one session
         ((1, 2), (), None, True),
@@ -226,22 +226,25 @@ async def test_the_oldest_live_segment_that_waits_for_nothing_else_says_how_late
         ((), (1, 2), None, False),
     ],
 )
-async def test_finalizers_are_behind_where_more_than_a_twentieth_of_what_waits_is_late_of_more_sessions_than_one(
-    rig: FinalsRig, old: Sequence[int], new: Sequence[int], within_s: float | None, is_behind: bool
+async def test_a_tenant_is_late_where_more_than_a_twentieth_of_its_segments_is_of_more_sessions_than_one(
+    rig: FinalsRig, old: Sequence[int], new: Sequence[int], within_s: float | None, late: bool
 ) -> None:
     now = asyncio.get_running_loop().time
-    waiting = [asyncio.ensure_future(ask(rig.asking, segment(number))) for number in old]
+    of_acme, of_beta = (partial(segment, tenant_id=TenantId(one)) for one in ("acme", "beta"))
+    waiting = [asyncio.ensure_future(ask(rig.asking, of_acme(number))) for number in old]
+    waiting += [asyncio.ensure_future(ask(rig.asking, of_beta(number))) for number in (3, 6)]
     await asyncio.sleep(0.01)
     between = now()
     await asyncio.sleep(0.01)
-    waiting += [asyncio.ensure_future(ask(rig.asking, segment(number, within_s=within_s))) for number in new]
+    waiting += [asyncio.ensure_future(ask(rig.asking, of_acme(number, within_s=within_s))) for number in new]
+    waiting += [asyncio.ensure_future(ask(rig.asking, segment(n, tenant_id=TenantId("new")))) for n in range(50)]
     await asyncio.sleep(0.01)
     asked = now()
-    assert rig.asking.is_behind(asked, asked - between) == is_behind
+    assert rig.asking.late(asked, asked - between) == ({"acme"} if late else set())
     for one in waiting:
         one.cancel()
     await asyncio.wait(waiting)
-    assert not rig.asking.is_behind(now(), 0)
+    assert not rig.asking.late(now(), 0)
 
 
 async def test_a_segment_that_ends_three_finalizers_is_given_up_and_named_and_all_others_are_heard(

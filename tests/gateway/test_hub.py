@@ -83,7 +83,13 @@ class Door:
         self.yielding: list[bool] = []
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         if not self.open:
             return Overloaded(retry_after_s=2.0)

@@ -12,7 +12,7 @@ from streamscribe.bus.kafka.mark import read_mark
 from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.topics import Topics
 from streamscribe.bus.kafka.worker import KafkaWorkerBus
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened
 from streamscribe.models.pool import Models
 from streamscribe.ports import RecordHandler
@@ -146,7 +146,7 @@ class Cluster:
         loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep(number)) for number in range(size)]
 
-    def new_id(self) -> SessionId:
+    def new_id(self, tenant: TenantId) -> SessionId:
         """As random as the seed is."""
         return SessionId(f"s{self._rng.getrandbits(64):016x}")
 

@@ -112,7 +112,7 @@ class GatewayProcess:
         admission: Admission,
         counts: Counts,
         register: Register | None = None,
-        new_id: Callable[[], SessionId] = random_id,
+        new_id: Callable[[TenantId], SessionId] = random_id,
     ) -> None:
         self.name = name
         self.node = node

@@ -29,6 +29,23 @@ async def test_a_segment_whose_second_pass_is_late_gets_its_first_text_again_mar
         assert worker.observer.of("segment_degraded") == [("default",)] * 2
 
 
+async def test_a_tenants_late_second_passes_degrade_no_other_tenant() -> None:
+    recognizer = HeardRecognizer()
+    settings = WorkerSettings(degrade="first_pass", degrade_after_ms=60_000)  # in time, however busy this machine is
+    async with rig(two_pass_models(recognizer=recognizer), settings=settings) as worker:
+        lag, long_ago_s = worker.worker._lag, asyncio.get_running_loop().time() - 1000
+        late, _ = (lag.ask("a", long_ago_s) for _ in range(2))
+        assert late is not None
+        lag.give_back("a", late, late=True)
+        for seed, tenant in enumerate(("a", "b"), 37):
+            await worker.open(tenant, TWO_PASS, tenant=tenant)
+            await worker.send(tenant, speech(seed, 2000))
+            await worker.end(tenant)
+            await worker.over(tenant)
+        assert [[one.degraded for one in of_pass(worker.results(name), 2)] for name in ("a", "b")] == [[True], [False]]
+        assert worker.observer.of("segment_degraded") == [("a",)]
+
+
 async def test_a_file_waits_for_its_text_however_long_that_takes() -> None:
     recognizer = HeardRecognizer()
     recognizer.gate.clear()
@@ -57,7 +74,7 @@ async def test_where_the_first_pass_failed_too_the_second_tells_the_text_though_
         await worker.send("s", speech(35, 2000))
         await worker.end("s")
         await recognizer.entered()
-        while not worker.worker._lag._behind:
+        while worker.worker._lag._asked:
             await asyncio.sleep(0)
         recognizer.gate.set()
         await worker.over("s")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.load import SETTLED_S, ModelLoad
 from streamscribe.core.records import SessionOpened
@@ -32,14 +32,14 @@ class GatewayVoices:
 class WorkerLoad:
     """What a worker tells: its partitions of the audio, its voices by gateway, its models.
 
-    `outage`: one of them serves nobody. `late`: its live segments wait too long for finalizers.
+    `outage`: one of them serves nobody. `late`: the tenants whose live segments wait too long for finalizers.
     """
 
     partitions: frozenset[int]
     voices: Mapping[int, GatewayVoices]
     models: tuple[ModelLoad, ...]
     outage: bool = False
-    late: bool = False
+    late: frozenset[TenantId] = frozenset()
 
 
 class Heard(Protocol):

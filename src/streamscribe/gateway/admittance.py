@@ -35,7 +35,7 @@ class Admittance:
         )
         if options.live:
             refusal = refusal or self._standstill.refusal(self._quota.total - 1, now)
-        refusal = refusal or self._door.admit(options, bus_id, yields=tenant.yields)
+        refusal = refusal or self._door.admit(options, bus_id, tenant.tenant_id, yields=tenant.yields)
         if refusal is not None:
             self._quota.release(tenant.tenant_id)
             return refusal
@@ -52,7 +52,8 @@ class Admittance:
 
     def come(self, ticket: Ticket) -> None:
         """The load of one that was expected. Raises why it cannot be carried here."""
-        if busy := self._door.admit(ticket.opened.options, ticket.session_id, resumes=True):
+        opened = ticket.opened
+        if busy := self._door.admit(opened.options, ticket.session_id, opened.tenant_id, resumes=True):
             raise busy
 
     def stay_away(self, tenant: Tenant, ticket: Ticket | None) -> None:

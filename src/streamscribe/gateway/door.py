@@ -10,8 +10,8 @@ from streamscribe.core.options import SessionOptions
 DRAINING_RETRY_S = 5.0
 
 
-def random_id() -> SessionId:
-    """An id that nobody can guess."""
+def random_id(tenant: TenantId) -> SessionId:
+    """An id that nobody can guess, of whichever tenant's session."""
     return SessionId(token_hex(16))
 
 
@@ -44,7 +44,13 @@ class Admission(Protocol):
     """Who may refuse a session for other reasons than a quota."""
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Counts a session (by its id on the bus), or says why not and counts nothing; at once.
 
@@ -62,7 +68,13 @@ class OpenDoor:
     """Refuses nobody."""
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Yes."""
         return None

@@ -15,7 +15,7 @@ from streamscribe.core.errors import (
     SessionSuperseded,
     StreamScribeError,
 )
-from streamscribe.core.ids import SessionId, TraceId
+from streamscribe.core.ids import SessionId, TenantId, TraceId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.messages import Resume
 from streamscribe.core.options import SessionOptions
@@ -51,7 +51,7 @@ class Hub:
         observer: HubObserver,
         admission: Admission,
         register: Register | None = None,
-        new_id: Callable[[], SessionId] = random_id,
+        new_id: Callable[[TenantId], SessionId] = random_id,
     ) -> None:
         """`new_id` names new sessions on the bus."""
         self._new_id = new_id
@@ -95,7 +95,7 @@ class Hub:
         `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
         kept after its end until its sink calls `delivered`, or for the resume window.
         """
-        bus_id = self._new_id()
+        bus_id = self._new_id(tenant.tenant_id)
         refusal = going_down() if self.draining else self._places.enter(tenant, options, bus_id)
         if refusal is not None:
             self._observer.session_refused(refusal)

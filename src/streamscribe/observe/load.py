@@ -8,7 +8,7 @@ from typing import Protocol
 from streamscribe.core.admission import LoadAdmission
 from streamscribe.core.batching import OVERLOAD_RETRY_S
 from streamscribe.core.errors import Overloaded, StreamScribeError
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.load import LoadGauge, StepLoad
 from streamscribe.core.options import SessionOptions
 from streamscribe.settings import LimitSettings
@@ -114,14 +114,15 @@ class LoadControl:
         self,
         options: SessionOptions,
         session_id: SessionId | None = None,
+        tenant: TenantId | None = None,
         *,
         yields: bool = False,
         resumes: bool = False,
     ) -> StreamScribeError | None:
         """Counts one more session, to be released, or says why not and counts nothing; at once, and without work.
 
-        Which session it is, is of no importance here. One that `yields` leaves a reserve to tenants with priority. One
-        that `resumes` was let in before: no load keeps it out.
+        Which session it is, and whose, is of no importance here. One that `yields` leaves a reserve to tenants with
+        priority. One that `resumes` was let in before: no load keeps it out.
         """
         if (error := self.outage()) is not None:
             self._shed(OUTAGE)

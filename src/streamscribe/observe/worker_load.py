@@ -6,6 +6,7 @@ from threading import Lock
 from time import monotonic
 
 from streamscribe.core.cluster_load import GatewayVoices, WorkerLoad
+from streamscribe.core.ids import TenantId
 from streamscribe.core.load import SETTLED_S, LoadGauge
 from streamscribe.observe.load import EVENT_LOOP, StepFacts, step_load
 
@@ -33,7 +34,12 @@ class WorkerLoadMeter:
             self._gauge.lagged(EVENT_LOOP, seconds, 1, self._clock())
 
     def look(
-        self, partitions: frozenset[int], voices: Mapping[int, int], *, outage: bool, late: bool = False
+        self,
+        partitions: frozenset[int],
+        voices: Mapping[int, int],
+        *,
+        outage: bool,
+        late: frozenset[TenantId] = frozenset(),
     ) -> WorkerLoad:
         """What is to be told now, with so many voices of each gateway; to be called several times a second."""
         with self._lock:

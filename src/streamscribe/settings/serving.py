@@ -167,8 +167,8 @@ class WorkerSettings(Section):
         5000,
         100,
         60_000,
-        "With `degrade`, how long a segment waits for its second pass; half of it ends the state. Without, a worker "
-        "whose finalizers let more than 5 % wait for longer gets no new sessions.",
+        "With `degrade`, how long a segment waits for its second pass; half of it ends the state. Without, a tenant "
+        "of whose segments more than 5 % wait for longer for finalizers gets no new sessions.",
     )
     processes: int = bounded(
         0, 0, 256, "Worker processes of `serve`, each with its own models; 0: the server's process works itself."

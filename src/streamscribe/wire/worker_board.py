@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from streamscribe.core.cluster_load import GatewayVoices, WorkerLoad
+from streamscribe.core.ids import TenantId
 from streamscribe.core.load import ModelLoad
 from streamscribe.wire.worker_control import Problem
 
@@ -47,7 +48,7 @@ class _Load(msgspec.Struct, frozen=True, omit_defaults=True):
     voices: dict[int, tuple[_Count, _Count]]
     models: tuple[_Model, ...]
     outage: bool = False
-    late: bool = False
+    late_tenants: tuple[str, ...] = ()
 
 
 encode = msgspec.json.Encoder().encode
@@ -65,7 +66,8 @@ def encode_load(load: WorkerLoad | None) -> bytes:
         _Model(m.name, round(m.utilisation, 4), round(m.heard, 2), round(m.lag_p95_s, 4)) for m in load.models
     )
     voices = {number: (one.voices, one.newcomers) for number, one in load.voices.items()}
-    return encode(_Load(tuple(sorted(load.partitions)), voices, models, load.outage, load.late))
+    late = tuple(sorted(map(str, load.late)))
+    return encode(_Load(tuple(sorted(load.partitions)), voices, models, load.outage, late))
 
 
 def decode_load(data: bytes) -> WorkerLoad | None:
@@ -75,7 +77,8 @@ def decode_load(data: bytes) -> WorkerLoad | None:
         return None
     models = tuple(ModelLoad(one.name, one.utilisation, one.heard, one.lag_p95_s) for one in read.models)
     voices = {number: GatewayVoices(*counts) for number, counts in read.voices.items()}
-    return WorkerLoad(frozenset(read.partitions), voices, models, read.outage, read.late)
+    late = frozenset(map(TenantId, read.late_tenants))
+    return WorkerLoad(frozenset(read.partitions), voices, models, read.outage, late)
 
 
 def takes_no_sessions(data: bytes) -> bool:

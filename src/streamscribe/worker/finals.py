@@ -128,10 +128,10 @@ class Finals:
 
     async def _text(self, closed: _Closed, request: SegmentRequest) -> Final:
         """What this pass hears; of a live session, where that comes too late, what the first one heard."""
-        segment, lag = closed.segment, self._tools.lag
+        segment, lag, tenant = closed.segment, self._tools.lag, closed.segment.share.tenant
         if segment.first_final is None or not self._options.live or lag.bound_s == inf:
             return await self._recognise(closed, request)
-        ticket = lag.ask(self._loop.time())
+        ticket = lag.ask(tenant, self._loop.time())
         if ticket is not None:
             late = False
             try:
@@ -140,7 +140,7 @@ class Finals:
             except TimeoutError:
                 late = True
             finally:
-                lag.give_back(ticket, late=late)
+                lag.give_back(tenant, ticket, late=late)
         await segment.first_final
         if segment.first is None:  # it failed, and only this pass can tell the text
             return await self._recognise(closed, request)

@@ -11,7 +11,7 @@ from streamscribe.core.admission import LoadAdmission
 from streamscribe.core.batching import OVERLOAD_RETRY_S
 from streamscribe.core.cluster_load import ClusterLoad, WorkerGauge, WorkerLoad
 from streamscribe.core.errors import ModelUnavailable, Overloaded, StreamScribeError
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import SessionOptions
 from streamscribe.observe.load import OUTAGE, LoadControl
 from streamscribe.settings import LimitSettings
@@ -22,7 +22,7 @@ ADMITTED_AWAY_S = 5.0
 moment's outage is over by then; of a longer one they are told at once."""
 NO_WORKER_RETRY_S = 5.0
 FINALS = "finals"
-"""Why a session is refused whose worker's finalizers are behind."""
+"""Why a session is refused whose tenant's segments wait too long for finalizers."""
 CHOICES = 8
 """Ids among which a new session's is chosen: of many gateways with the same view not all choose the same worker."""
 DRAWS = 64
@@ -81,18 +81,24 @@ class WorkersDoor:
             for worker in self._books.workers
         }
 
-    def new_id(self) -> SessionId:
-        """An id of the bus for a session that is to begin: of a worker that has less to do than others."""
+    def new_id(self, tenant: TenantId) -> SessionId:
+        """An id of the bus for a session of a tenant that is to begin: of a worker that has less to do than others."""
         ids = (SessionId(token_hex(16)) for _ in range(DRAWS))
         owned = islice((one for one in ids if self._owner(one) is not None), CHOICES)
-        return min(owned, key=lambda one: self._rank(self._owner(one), 1), default=SessionId(token_hex(16)))
+        return min(owned, key=lambda one: self._rank(self._owner(one), tenant, 1), default=SessionId(token_hex(16)))
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Counts a session, or says why not and counts nothing. One that resumes is only counted."""
         partition, voices, now = self._partition_of(session_id), options.audio.channels, self._clock()
-        if self.known and not resumes and (refusal := self._refusal(partition, options, now, yields=yields)):
+        if self.known and not resumes and (refusal := self._refusal(partition, options, tenant, now, yields=yields)):
             return refusal
         self._books.seat(session_id, partition, voices if options.live else 0, now)
         return None
@@ -106,20 +112,20 @@ class WorkersDoor:
         self._books.check_integrity()
 
     def _refusal(
-        self, partition: int, options: SessionOptions, now: float, *, yields: bool
+        self, partition: int, options: SessionOptions, tenant: TenantId, now: float, *, yields: bool
     ) -> StreamScribeError | None:
         voices = options.audio.channels
         worker = self._books.owner(partition)
         if worker is None and not self._books.unowned_too_long(partition, now):
             # its partition moves; who will have it is not known
-            worker = min(self._books.workers, key=partial(self._rank, voices=voices), default=None)
+            worker = min(self._books.workers, key=partial(self._rank, tenant=tenant, voices=voices), default=None)
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None or load.outage:
             self._shed(OUTAGE)
             return ModelUnavailable("no worker is ready", retry_after_s=NO_WORKER_RETRY_S)
         if not options.live:
             return None
-        shed = FINALS if load.late else self._doors[worker].admit(voices, now, yields=yields)
+        shed = FINALS if tenant in load.late else self._doors[worker].admit(voices, now, yields=yields)
         if shed is None:
             return None
         self._shed(shed)
@@ -128,12 +134,12 @@ class WorkersDoor:
     def _owner(self, session: SessionId) -> str | None:
         return self._books.owner(self._partition_of(session))
 
-    def _rank(self, worker: str | None, voices: int) -> tuple[bool, bool, float, int]:
+    def _rank(self, worker: str | None, tenant: TenantId, voices: int) -> tuple[bool, bool, float, int]:
         """Who ranks lowest gets whoever comes: one that serves and is in time before one that has less to do."""
         load = self._books.load(worker) if worker is not None else None
         if worker is None or load is None:
             return (True, True, 0.0, 0)
-        return (load.outage, load.late, *self._books.pressure(worker, voices))
+        return (load.outage, tenant in load.late, *self._books.pressure(worker, voices))
 
 
 class ClusterDoor:
@@ -158,15 +164,21 @@ class ClusterDoor:
         self._without_store_s = ADMITTED_AWAY_S if without_store else 0.0
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Counts a session, or says why not."""
         if (error := self._outage(resumes=resumes)) is not None:
             self._shed(OUTAGE)
             return type(error)(retry_after_s=error.retry_after_s)
-        if refusal := self._load.admit(options, session_id, yields=yields, resumes=resumes):
+        if refusal := self._load.admit(options, session_id, tenant, yields=yields, resumes=resumes):
             return refusal
-        if refusal := self._workers.admit(options, session_id, yields=yields, resumes=resumes):
+        if refusal := self._workers.admit(options, session_id, tenant, yields=yields, resumes=resumes):
             self._load.release(options, session_id)
             return refusal
         return None

@@ -11,6 +11,7 @@ from streamscribe.bootstrap.cluster.health import fail_with
 from streamscribe.bootstrap.engines import reads_on, tail_padding_ms
 from streamscribe.bootstrap.models import segments_policy
 from streamscribe.core.audio import SAMPLE_RATE
+from streamscribe.core.ids import TenantId
 from streamscribe.models.pool import Recognition
 from streamscribe.models.ports import Hypothesis, Identity, SegmentRequest
 from streamscribe.observe.cluster_metrics import ClusterMetrics
@@ -41,10 +42,10 @@ class RecognizerElsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What asks finalizers, and whether they let segments wait for too long that cannot do without."""
+    """What asks finalizers, and the tenants whose segments wait for them too long that cannot do without."""
 
     recognition: Recognition
-    is_behind: Callable[[], bool]
+    late: Callable[[], frozenset[TenantId]]
 
 
 @asynccontextmanager
@@ -77,7 +78,7 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
             failing = tasks.create_task(fail_with(asking.failed))
             try:
                 recognition = Recognition(known, asking, reads_on=reads_on(settings.model))
-                yield Elsewhere(recognition, lambda: asking.is_behind(loop.time(), bound_s))
+                yield Elsewhere(recognition, lambda: asking.late(loop.time(), bound_s))
             finally:
                 failing.cancel()
     finally:

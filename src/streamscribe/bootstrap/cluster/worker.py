@@ -102,7 +102,7 @@ def _tell_quarantined(session_id: SessionId, trace_id: TraceId, index: int) -> N
 
 
 def _look(load: WorkerLoadMeter, bus: "KafkaWorkerBus", side: WorkerSide, elsewhere: Elsewhere | None) -> WorkerLoad:
-    outage, late = side.models.outage() is not None, elsewhere is not None and elsewhere.is_behind()
+    outage, late = side.models.outage() is not None, elsewhere.late() if elsewhere is not None else frozenset()
     return load.look(bus.partitions, voices_by_gateway(bus.sessions), outage=outage, late=late)
 
 

@@ -6,7 +6,7 @@ from time import monotonic
 
 from streamscribe.core.errors import ModelUnavailable, StreamScribeError
 from streamscribe.core.fleet import Fleet
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import SessionOpened
@@ -71,7 +71,13 @@ class FleetDoor:
             control.loop_lagged(seconds)
 
     def admit(
-        self, options: SessionOptions, session_id: SessionId, *, yields: bool = False, resumes: bool = False
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
     ) -> StreamScribeError | None:
         """Lets a session in where a worker would, the least loaded first; else why that one does not."""
         refusal: StreamScribeError | None = None

@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from streamscribe.core.batching import BatchPolicy, Priority
 from streamscribe.core.errors import ModelUnavailable, Overloaded, StreamScribeError
 from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
-from streamscribe.core.ids import SessionId
+from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.integrity import ensure
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.models.room import Room
@@ -42,8 +43,8 @@ RETRY_S = 5.0
 """When a client may come back where no finalizer answers."""
 
 LATE_SHARE, LATE_SESSIONS = 0.05, 2
-"""Finalizers are behind when more than this share of the live segments that wait is late, of so many sessions: a few
-may be late by themselves, as those of a finalizer that ended."""
+"""A tenant is late when more than this share of its live segments that wait is, of so many sessions: a few may be late
+by themselves, as those of a finalizer that ended. Tenants take turns, so that it says nothing of others."""
 
 FILE_STEPS = 3
 """So many of the model's steps can a worker's files fill in the log at a time: finalizers read it in order, and a live
@@ -71,6 +72,7 @@ class Patience:
 class _Waiting(NamedTuple):
     since_s: float
     session_id: SessionId
+    tenant_id: TenantId | None
     for_good: bool
     """It has no other text to be told."""
 
@@ -172,7 +174,7 @@ class Finalizers:
         number = next(self._numbers)
         if _is_live(priority) and request.origin is not None:
             began, for_good = asyncio.get_running_loop().time(), request.within_s is None
-            self._waiting[number] = _Waiting(began, request.origin.session_id, for_good)
+            self._waiting[number] = _Waiting(began, request.origin.session_id, request.tenant_id, for_good)
         try:
             yield
         finally:
@@ -185,10 +187,18 @@ class Finalizers:
         """
         return now - next((one.since_s for one in self._waiting.values() if one.for_good), now)
 
-    def is_behind(self, now: float, bound_s: float) -> bool:
-        """Whether, of all live segments, more of such than a few have waited longer than that."""
-        late = [one.session_id for one in self._waiting.values() if one.for_good and now - one.since_s > bound_s]
-        return len(late) > LATE_SHARE * len(self._waiting) and len(set(late)) >= LATE_SESSIONS
+    def late(self, now: float, bound_s: float) -> frozenset[TenantId]:
+        """The tenants of whose live segments more of such than a few have waited longer than that."""
+        late: dict[TenantId, list[SessionId]] = {}
+        for one in self._waiting.values():
+            if one.tenant_id is not None and one.for_good and now - one.since_s > bound_s:
+                late.setdefault(one.tenant_id, []).append(one.session_id)
+        waiting = Counter(one.tenant_id for one in self._waiting.values())
+        return frozenset(
+            tenant
+            for tenant, sessions in late.items()
+            if len(sessions) > LATE_SHARE * waiting[tenant] and len(set(sessions)) >= LATE_SESSIONS
+        )
 
     def _enter(self, priority: Priority, audio_s: float) -> None:
         is_file = not _is_live(priority)
