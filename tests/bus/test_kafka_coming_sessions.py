@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers
+from streamscribe.bus.kafka.envelope import SETTLED_HEADERS, Settled, encode_settled, event_headers, moved_headers
 from streamscribe.bus.kafka.past import Past
 from streamscribe.core.errors import BusUnavailable, StoreUnavailable
 from streamscribe.core.ids import LeaseEpoch, TenantId
@@ -62,9 +62,12 @@ def coming_gateway(site: Site, pasts: Any) -> tuple[_GatewayEnd, list[Emitted]]:
     return gateway, heard
 
 
-async def comes(site: Site, told: Callable[[], None], past_epoch: LeaseEpoch | None) -> tuple[_GatewayEnd, list[int]]:
+async def comes(
+    site: Site, told: Callable[[], None], past_epoch: LeaseEpoch | None, left: tuple[int, ...] = (0,)
+) -> tuple[_GatewayEnd, list[int]]:
     gateway, heard = coming_gateway(site, Pasts(past_epoch, told))
-    ticket = Ticket(A, A, "g1", b"", opened("a"), (Place(0, 0, 0), gateway.here(1)))
+    places = [Place(partition, 0, generation) for generation, partition in enumerate(left)]
+    ticket = Ticket(A, A, "g1", b"", opened("a"), (*places, gateway.here(len(left))))
     past = SessionPast(IDENTITY, LIMITS)
     await gateway.take_over(ticket, past)
     gateway.go_on(A, past)
@@ -105,6 +108,25 @@ def test_what_one_says_that_had_lost_the_session_before_it_came_is_dropped() -> 
     async def play(site: Site) -> None:
         gateway, heard = await comes(site, lambda: tell(site, OLD, 1), NEW)
         assert (heard, gateway.fenced) == ([], 2)
+        await gateway.close()
+
+    virtually(play)
+
+
+@pytest.mark.parametrize(("left", "told"), [((1,), [2]), ((1, 0), [1, 2]), ((0, 1), [2])])
+def test_what_a_worker_told_here_before_it_told_the_former_gateways_to_go_is_of_the_past_if_the_last_one_read_here_too(
+    left: tuple[int, ...], told: list[int]
+) -> None:
+    """Where another was in between nobody else hears what a worker says that takes the session over just then."""
+
+    async def play(site: Site) -> None:
+        def tell_around_the_last_word() -> None:
+            tell(site, OLD, 1)
+            site.broker.append(TOPICS.results, 1, A, b"", moved_headers(OLD, len(left), "t"))
+            tell(site, OLD, 2)
+
+        gateway, heard = await comes(site, tell_around_the_last_word, OLD, left)
+        assert heard == [*told, 99]
         await gateway.close()
 
     virtually(play)

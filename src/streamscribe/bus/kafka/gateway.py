@@ -350,9 +350,8 @@ class KafkaGatewayBus:
             )
 
     def _move(self, session_id: SessionId, moved: Moved) -> None:
-        """A worker's last word to former gateways; on a partition that we share with one, or had the session on before.
-
-        What it told here before that is of the past.
+        """A worker's last word to former gateways. Where the last of them had this partition, what it told here before
+        that is of the past; where another was in between, a worker that takes the session over may tell us before it.
         """
         lane = self._lanes.get(session_id)
         if lane is None or (lane.epoch is not None and moved.epoch < lane.epoch):

@@ -33,15 +33,17 @@ class Lane:
     held: deque[tuple[WorkerEvent, LeaseEpoch]] | None = None
     """What comes while the session's past is read."""
     moved: bool = False
+    """Whether what comes is told to this gateway for sure: a former one's on the same partition is of the past."""
     doubt: asyncio.TimerHandle | None = None
     """Ends the session, unless its owner speaks before."""
 
     @classmethod
     def coming(cls, ticket: Ticket, max_backlog_s: float) -> "Lane":
         """Of a session that comes from another gateway."""
-        opened = ticket.opened
+        opened, here = ticket.opened, ticket.places[-1]
         backlog = Backlog(max_backlog_s, opened.options.audio.bytes_per_second)
-        return cls(backlog, opened.trace_id, generation=ticket.places[-1].generation, held=deque())
+        moved = all(place.partition != here.partition for place in ticket.places[-2:-1])
+        return cls(backlog, opened.trace_id, generation=here.generation, held=deque(), moved=moved)
 
     def trust(self) -> None:
         """Its owner has spoken, or the session is here no more."""
