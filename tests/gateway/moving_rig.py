@@ -19,7 +19,7 @@ from streamscribe.gateway.live_session import LiveSession
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
 from streamscribe.observe.metrics import Metrics
-from streamscribe.ports import Place, Ticket
+from streamscribe.ports import Place, Seat, Ticket
 from streamscribe.settings import LimitSettings
 from streamscribe.store.memory_sessions import MemorySessions
 from tests.gateway.rig import EchoWorker, RecordingSink, result
@@ -78,7 +78,7 @@ class LogBus(MemoryBus):
 
 
 class Store(MemorySessions):
-    """Is away where a test says so, and slow at tickets, to take them and to give them.
+    """Is away where a test says so, and slow at tickets, to take them and to give them, and at quotas.
 
     The next calls to settle places fail with `refusing`, those that were done too where it is `late`. Where it is
     `forgetful` it has lost the ticket by the next one. Nobody can read the tickets of those that are `unreadable`.
@@ -91,6 +91,8 @@ class Store(MemorySessions):
         self.open.set()
         self.answers = asyncio.Event()
         self.answers.set()
+        self.admits = asyncio.Event()
+        self.admits.set()
         self.asked = 0
         self.refusing: list[StreamScribeError] = []
         self.late = self.forgetful = False
@@ -111,6 +113,10 @@ class Store(MemorySessions):
     async def check(self) -> None:
         if self.away:
             raise StoreUnavailable
+
+    async def enter(self, seat: Seat, *, max_sessions: int, max_per_minute: int | None = None) -> None:
+        await self.admits.wait()
+        await super().enter(seat, max_sessions=max_sessions, max_per_minute=max_per_minute)
 
     async def hand_in(self, ticket: Ticket) -> None:
         if self.away:

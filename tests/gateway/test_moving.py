@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from streamscribe.core.errors import BusUnavailable, LeaseLost, SessionNotFound
+from streamscribe.core.errors import BusUnavailable, LeaseLost, QuotaExceeded, SessionNotFound
 from streamscribe.core.messages import Audio, Closed, Connected, ErrorSent, Resumed
 from streamscribe.core.records import Finished
 from streamscribe.gateway import unclaimed
@@ -146,3 +146,22 @@ async def test_a_session_that_no_worker_takes_waits_on_where_the_store_is_there(
         for _ in range(10):
             await first.mover._unclaimed.look()
     assert not sink.closed
+
+
+async def test_seats_that_are_kept_while_a_session_is_about_to_enter_make_no_quota_pass_it_by(
+    store: Store, first: Site, second: Site
+) -> None:
+    kept = [await first.begun(RecordingSink()) for _ in range(ACME.max_sessions)]
+    store.admits.clear()
+    sink = RecordingSink()
+    live = await second.begun(sink)
+    for gateway in (first, second):
+        await gateway.seats.keep()
+    store.admits.set()
+    while not live.over:
+        await asyncio.sleep(0)
+    assert isinstance(sink.error, QuotaExceeded)
+    kept.pop().abandon()
+    entered = await second.begun(RecordingSink())
+    await second.seats.keep()
+    assert [one.over for one in (*kept, entered)] == [False] * ACME.max_sessions

@@ -30,11 +30,13 @@ class SeatKeeper:
         self.no_ticket: Callable[[LiveSession], None] = lambda live: None
         """Hears of sessions that the store has, but no ticket of."""
         self._sessions: dict[str, LiveSession] = {}
+        self._entering: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spoke(self, live: LiveSession) -> None:
         """Takes a seat, soon: not before its client has spoken, for who resumes another session needs none."""
         self._sessions[live.bus_id] = live
+        self._entering.add(live.bus_id)
         self._spawn(self._enter(live))
 
     def over(self, live: LiveSession) -> None:
@@ -60,8 +62,11 @@ class SeatKeeper:
             await self.keep()
 
     async def keep(self) -> None:
-        """Keeps all seats once; a session that another gateway has by now ends here."""
-        sessions = list(self._sessions.values())
+        """Keeps all seats once; a session that another gateway has by now ends here.
+
+        Who is about to enter is left out: a seat that was kept before is asked for no quota.
+        """
+        sessions = [live for bus_id, live in self._sessions.items() if bus_id not in self._entering]
         if not sessions:
             return
         try:
@@ -92,6 +97,8 @@ class SeatKeeper:
         else:
             if live.over:  # it was short
                 await self._leave(live.seat(self._gateway))
+        finally:
+            self._entering.discard(live.bus_id)
 
     async def _leave(self, seat: Seat) -> None:
         with suppress(StoreUnavailable):  # the seat ends by itself
