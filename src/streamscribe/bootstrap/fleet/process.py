@@ -1,6 +1,7 @@
 """One worker process, and the talk with it."""
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -20,6 +21,9 @@ from streamscribe.wire import worker_control as control
 COMMAND = (sys.executable, "-P", "-m", "streamscribe.bootstrap.worker_process")
 LEAVE_S = 5.0
 """How long a worker that was told to stop may take before it is killed."""
+
+LOOK_EVERY_S = 0.02
+"""At one that is about to end."""
 
 What = Literal["metrics", "facts", "outline", "purge", "reload"]
 
@@ -55,6 +59,9 @@ class WorkerProcess:
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.to_thread(_popen, theirs)
+        except RuntimeError:  # no thread can be started, as no process could
+            ours.close()
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
         except BaseException:
             ours.close()
             raise
@@ -65,7 +72,7 @@ class WorkerProcess:
         except BaseException:
             ours.close()  # by which the process ends, too
             process.kill()
-            await asyncio.to_thread(process.wait)
+            await _ended(process)
             raise
         worker = cls(process, link, on_status)
         worker.link.send(Kind.CONTROL, control.encode(control.Begin(number, settings())))
@@ -100,15 +107,16 @@ class WorkerProcess:
         """Lets it leave, or kills it if it does not; its exit code (negative: the signal)."""
         self.link.send(Kind.CONTROL, control.encode(control.Stop()))
         self.link.close()
-        with suppress(subprocess.TimeoutExpired):
-            return await asyncio.to_thread(self._process.wait, LEAVE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                return await _ended(self._process)
         return await self.kill()
 
     async def kill(self) -> int:
         """Ends it at once."""
         self._process.kill()
         self.link.close()
-        return await asyncio.to_thread(self._process.wait)
+        return await _ended(self._process)
 
     def _hear(self, payload: memoryview) -> None:
         said = control.for_gateway(payload)
@@ -134,6 +142,13 @@ class WorkerProcess:
             answer.set_result(said.value.copy())  # it is a view of the link's buffer
         else:
             answer.set_exception(said.problem.error())
+
+
+async def _ended(process: "subprocess.Popen[bytes]") -> int:
+    """Its exit code, once it has one; without a thread, as there may be none where processes end."""
+    while (code := process.poll()) is None:  # noqa: ASYNC110 - nobody tells it
+        await asyncio.sleep(LOOK_EVERY_S)
+    return code
 
 
 def _popen(theirs: socket.socket) -> "subprocess.Popen[bytes]":
