@@ -71,7 +71,8 @@ def test_every_attribute_that_is_logged_is_on_the_list_of_what_a_line_may_have()
         for call in calls:
             match call.func:
                 case ast.Attribute(
-                    value=ast.Name(id="_log"), attr="debug" | "info" | "warning" | "error" | "exception"
+                    value=ast.Name(id="_log" | "log"),
+                    attr="debug" | "info" | "warning" | "error" | "exception" | "bind",
                 ):
                     names = {keyword.arg for keyword in call.keywords} - {None, "exc_info"}
                     dropped += [f"{path.relative_to(ROOT)}:{call.lineno} {name}" for name in names - ATTRIBUTES]

@@ -19,9 +19,9 @@ from streamscribe.settings import ObserveSettings
 ATTRIBUTES = frozenset(
     {
         "address", "attempt", "batch_size", "bytes", "close_code", "code", "component", "count", "deadline_s",
-        "detail", "difference", "elapsed_s", "error", "field", "gateways", "host", "model", "partitions", "pid", "port",
-        "ports", "profile", "reason", "record", "role", "seconds", "session_id", "sessions", "sha256", "signal",
-        "stage", "tenant_id", "trace_id", "url", "version",
+        "detail", "difference", "elapsed_s", "error", "field", "gateways", "had", "have", "host", "model",
+        "partitions", "pid", "port", "ports", "profile", "reason", "record", "role", "seconds", "session_id",
+        "sessions", "sha256", "signal", "stage", "tenant_id", "trace_id", "url", "version",
     }
 )  # fmt: skip
 """Attributes that a line may have. `reason` and `error` hold codes and class names; `url` our own address; `detail`
