@@ -50,25 +50,32 @@ async def test_clients_are_stopped_then_told_and_then_nobody_new_comes_in(
     bus: GatewayBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 600)
-    hub = Hub(bus, LimitSettings(max_sessions=9, max_backlog_s=BACKLOG_S), Metrics(), OpenDoor())
+    metrics = Metrics()
+    counted = metrics.registry.get_sample_value
+    hub = Hub(bus, LimitSettings(max_sessions=9, max_backlog_s=BACKLOG_S), metrics, OpenDoor())
     sink = RecordingSink()
     live = hub.open(ACME, OPTIONS, sink)
     speaking = asyncio.create_task(speak(live))
     while bus.room(live.bus_id, len(CHUNK)):
         assert not sink.of(SlowDown)
+        assert counted("streamscribe_stopped_sessions") == 0
         await asyncio.sleep(0)
     while not sink.of(SlowDown):
         await asyncio.sleep(0.001)
     hub.open(ACME, OPTIONS, RecordingSink()).abandon()  # nobody is refused yet
+    assert counted("streamscribe_stopped_sessions") == 1
+    assert counted("streamscribe_shed_sessions_total", {"reason": "standstill"}) is None
     while len(sink.of(SlowDown)) < 2:
         await asyncio.sleep(0.001)
     monkeypatch.setattr(standstill, "REFUSE_AFTER_S", 0.03)  # it stands still for longer than that: it was told twice
     with pytest.raises(Overloaded) as refused:
         hub.open(ACME, OPTIONS, RecordingSink())
     assert refused.value.retry_after_s
+    assert counted("streamscribe_shed_sessions_total", {"reason": "standstill"}) == 1
     hub.open(ACME, FILE, RecordingSink()).abandon()  # a file waits for its turn
     live.abandon()
     await speaking
+    assert counted("streamscribe_stopped_sessions") == 0
     hub.open(ACME, OPTIONS, RecordingSink()).abandon()
     await hub.close()
 

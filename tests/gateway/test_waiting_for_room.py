@@ -13,7 +13,7 @@ from streamscribe.bus.memory import MemoryBus
 from streamscribe.core.ids import TenantId
 from streamscribe.core.records import AudioChunk
 from streamscribe.gateway.connection import LAST_WORDS_S
-from streamscribe.gateway.door import OpenDoor
+from streamscribe.gateway.door import Admission, OpenDoor
 from streamscribe.gateway.drain import drain
 from streamscribe.gateway.endpoint import TRANSPORT, FunasrEndpoint, WebSocketEndpoint
 from streamscribe.gateway.hub import Hub
@@ -33,12 +33,14 @@ GATEWAY = GatewaySettings()
 class Rig:
     """A gateway whose worker settles nothing until it is told, and its connections."""
 
-    def __init__(self) -> None:
+    def __init__(self, door: Admission | None = None) -> None:
         self.bus = MemoryBus(LIMITS.max_backlog_s)
         self.worker = EchoWorker(self.bus)
         self.worker.hold = True
-        self.hub = Hub(self.bus, LIMITS, Metrics(), OpenDoor())
+        self.metrics = Metrics()
+        self.hub = Hub(self.bus, LIMITS, self.metrics, door or OpenDoor())
         self.tasks: list[asyncio.Task[None]] = []
+        self.sockets: list[WebSocket] = []
 
     def connect(self, protocol: str, query: str = "") -> WebSocket:
         """A client's connection, served as the listener would."""
@@ -48,6 +50,7 @@ class Rig:
             else FunasrEndpoint(self.hub, LIMITS, GATEWAY, lambda path: pytest.fail("nothing is decoded"))
         )
         socket = WebSocket(Delay(random.Random(0), 0.001))
+        self.sockets.append(socket)
         scope = {
             "type": "websocket",
             "state": {"tenant": Tenant(TenantId("default"), 9)},
@@ -66,11 +69,13 @@ class Rig:
         self.tasks.append(asyncio.get_running_loop().create_task(endpoint(scope, receive, send)))
         return socket
 
-    async def fill(self, protocol: str, query: str = "") -> WebSocket:
+    async def fill(self, protocol: str, query: str = "", mode: str = "2pass") -> WebSocket:
         """A connection that waits for room: its client has said more than the backlog holds."""
         socket = self.connect(protocol, query)
         if protocol == FUNASR:
-            socket.transmit(json.dumps({"mode": "2pass", "is_speaking": True}))
+            socket.transmit(json.dumps({"mode": mode, "is_speaking": True}))
+        elif not query:
+            socket.transmit(json.dumps({"type": "start", "mode": mode}))
         for _ in range(2 * int(LIMITS.max_backlog_s * 10)):
             socket.transmit(CHUNK)
         await asyncio.sleep(0.5)
@@ -95,8 +100,8 @@ async def heard(socket: WebSocket) -> tuple[list[dict[str, Any]], int]:
 
 
 @asynccontextmanager
-async def rig() -> AsyncIterator[Rig]:
-    made = Rig()
+async def rig(door: Admission | None = None) -> AsyncIterator[Rig]:
+    made = Rig(door)
     yield made
     await made.hub.wait_empty()
     await asyncio.wait_for(asyncio.gather(*made.tasks), 30)
@@ -160,14 +165,41 @@ def test_a_live_session_of_which_nothing_is_taken_ends_as_overloaded(protocol: s
     in_virtual_time(main)
 
 
-def test_a_file_of_which_nothing_is_taken_waits_as_long_as_a_session_may_last() -> None:
+@pytest.mark.parametrize(("protocol", "query"), [(NATIVE, "mode=offline"), (NATIVE, ""), (FUNASR, "")])
+def test_a_file_of_which_nothing_is_taken_waits_as_long_as_a_session_may_last_and_keeps_nobody_out(
+    protocol: str, query: str
+) -> None:
+    """Whether its address says that it is one, or its start does."""
+
     async def main() -> None:
         async with rig() as made:
-            socket = await made.fill(NATIVE, "mode=offline")
+            socket = await made.fill(protocol, query, "offline")
+            await asyncio.sleep(10)
+            newcomer = made.connect(NATIVE)
+            assert json.loads(await newcomer.recv())["type"] == "connected"
+            newcomer.sever(0.0)
             (said, code), after_s = await asyncio.gather(heard(socket), made.empty_after())
-            assert LIMITS.max_session_s - 1 <= after_s <= LIMITS.max_session_s + 1
+            assert LIMITS.max_session_s - 12 <= after_s <= LIMITS.max_session_s + 1
+            assert "overloaded" in json.dumps(said[-1])
+            assert code == 1013
+            assert "slow_down" not in [message.get("type") for message in said]
+
+    in_virtual_time(main)
+
+
+def test_who_is_live_by_its_start_stands_still_as_a_live_one_whatever_its_address_said() -> None:
+    async def main() -> None:
+        async with rig() as made:
+            socket = made.connect(NATIVE, "mode=offline")
+            socket.transmit(json.dumps({"type": "start", "mode": "online"}))
+            for _ in range(2 * int(LIMITS.max_backlog_s * 10)):
+                socket.transmit(CHUNK)
+            await asyncio.sleep(10)
+            assert (await heard(made.connect(NATIVE)))[1] == 1013
+            (said, code), after_s = await asyncio.gather(heard(socket), made.empty_after())
+            assert after_s <= LIMITS.finalize_timeout_s
             assert (said[-1]["name"], code) == ("overloaded", 1013)
-            assert "slow_down" not in [message["type"] for message in said]
+            assert "slow_down" in [message["type"] for message in said]
 
     in_virtual_time(main)
 

@@ -11,7 +11,7 @@ from typing import Any
 from streamscribe.core.errors import StreamScribeError
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.options import SessionOptions
-from streamscribe.core.records import Record, SessionAbandoned
+from streamscribe.core.records import Record, SessionAbandoned, SessionOpened
 from streamscribe.gateway.connection import Connection
 from streamscribe.gateway.door import Admission, random_id
 from streamscribe.gateway.drain import drain
@@ -62,6 +62,12 @@ class _HubObserver:
         pass
 
     def session_refused(self, error: StreamScribeError) -> None:
+        pass
+
+    def session_shed(self, reason: str) -> None:
+        pass
+
+    def stopped_watched(self, count: Callable[[], int]) -> None:
         pass
 
     def session_failed(self, error: StreamScribeError) -> None:
@@ -123,7 +129,8 @@ class GatewayProcess:
         self.closed = False
         """It is gone, in good order or not."""
         self.sockets: InOrder = InOrder()
-        self.hub = Hub(_Tap(bus, self.published), LIMITS, _HubObserver(counts), admission, register, new_id)
+        door = _Door(admission)
+        self.hub = Hub(_Tap(bus, self.published, door), LIMITS, _HubObserver(counts), door, register, new_id)
         self._connections: InOrder = InOrder()
 
     def serve(self, socket: WebSocket, name: str) -> None:
@@ -197,18 +204,53 @@ class GatewayProcess:
         self.hub.check_integrity()
 
 
+class _Door:
+    """A door that notes who is inside, and as what."""
+
+    def __init__(self, door: Admission) -> None:
+        self._door = door
+        self._inside: dict[SessionId, SessionOptions] = {}
+
+    def admit(
+        self,
+        options: SessionOptions,
+        session_id: SessionId,
+        tenant: TenantId,
+        *,
+        yields: bool = False,
+        resumes: bool = False,
+    ) -> StreamScribeError | None:
+        assert session_id not in self._inside
+        refusal = self._door.admit(options, session_id, tenant, yields=yields, resumes=resumes)
+        if refusal is None:
+            self._inside[session_id] = options
+        return refusal
+
+    def release(self, options: SessionOptions, session_id: SessionId) -> None:
+        assert self._inside.pop(session_id) == options
+        self._door.release(options, session_id)
+
+    def check(self, opened: SessionOpened) -> None:
+        """A worker hears as many voices of the session as the door has let in."""
+        inside = self._inside[opened.session_id]
+        assert (inside.live, inside.audio.channels) == (opened.options.live, opened.options.audio.channels)
+
+
 class _Tap:
     """A gateway's end of the bus that notes what was published."""
 
-    def __init__(self, bus: GatewayBus, published: dict[SessionId, list[Record]]) -> None:
+    def __init__(self, bus: GatewayBus, published: dict[SessionId, list[Record]], door: _Door) -> None:
         self._bus = bus
         self._published = published
+        self._door = door
         self.durability = bus.durability
         self.room = bus.room
         self.attach_gateway = bus.attach_gateway
         self.close = bus.close
 
     async def publish(self, record: Record) -> None:
+        if isinstance(record, SessionOpened):
+            self._door.check(record)
         if not isinstance(record, SessionAbandoned):
             self._published[record.session_id].append(record)
         await self._bus.publish(record)

@@ -18,8 +18,9 @@ def test_who_had_room_again_counts_no_more_and_begins_anew() -> None:
     for now in (10, 11, 12, 13):
         still.stop(A, now)
     assert still.refusal(1, 13)
+    assert still.count(13) == 1
     still.go_on(A)
-    assert (still.refusal(1, 13), len(still)) == (None, 0)
+    assert (still.refusal(1, 13), still.count(13)) == (None, 0)
     assert not still.stop(A, 14)
 
 
@@ -29,6 +30,7 @@ def test_who_says_nothing_any_more_is_stopped_by_nothing() -> None:
         still.stop(A, now)
     assert still.refusal(1, 15.5)
     assert still.refusal(1, 15.6) is None
+    assert [still.count(now) for now in (15.5, 15.6)] == [1, 0]
     assert not still.stop(A, 16)
     assert still.refusal(1, 18.9) is None
 

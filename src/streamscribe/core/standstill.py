@@ -45,9 +45,9 @@ class Standstill:
     def __init__(self) -> None:
         self._still: dict[SessionId, _Still] = {}
 
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._still)
+    def count(self, now: float) -> int:
+        """How many there are; from any thread."""
+        return sum(now - still.seen <= FORGOTTEN_AFTER_S for still in tuple(self._still.values()))
 
     def stop(self, session: SessionId, now: float) -> bool:
         """What a session has said has no room, now or still; whether its client is to be told to slow down."""

@@ -8,7 +8,7 @@ from starlette.types import Message, Receive, Send
 
 from streamscribe.core.errors import BadRequest, SessionSuperseded, SlowReader, StreamScribeError, Timeout
 from streamscribe.core.ids import SessionId
-from streamscribe.core.messages import ClientMessage, ErrorSent, Invalid, Resume, ServerMessage
+from streamscribe.core.messages import ClientMessage, ErrorSent, Invalid, Resume, ServerMessage, Start
 from streamscribe.core.options import SessionOptions
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.live_session import LiveSession
@@ -186,13 +186,27 @@ class Connection:
             self.refuse(BadRequest("the session of this address exists: the first message must be resume"))
         elif self._live is None:
             self._open(None)
+        if self._live is not None and isinstance(message, Start):
+            self._choose(self._live, message.options)
         if self._live is not None:
             await self._live.receive(message)
+
+    def _choose(self, live: LiveSession, options: SessionOptions) -> None:
+        try:
+            self._hub.choose(live, options)
+        except StreamScribeError as error:
+            self._live = None
+            self.refuse(error)
 
     def _open(self, session_id: SessionId | None) -> None:
         try:
             self._live = self._hub.open(
-                self._tenant, self._options, self, session_id=session_id, resumable=self._resumable
+                self._tenant,
+                self._options,
+                self,
+                session_id=session_id,
+                resumable=self._resumable,
+                undecided=self._dialect.reusable,  # each utterance begins with a start
             )
         except StreamScribeError as error:
             if session_id is not None and self._hub.takes_over:

@@ -1,5 +1,6 @@
 """Who may refuse a session, and who counts: what a hub asks of the rest of its process."""
 
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Protocol
 
@@ -33,6 +34,14 @@ class HubObserver(Protocol):
 
     def session_refused(self, error: StreamScribeError) -> None:
         """A session was not let in, or a resume found nothing."""
+        ...
+
+    def session_shed(self, reason: str) -> None:
+        """A session was not let in because of the load; `session_refused` hears of it too."""
+        ...
+
+    def stopped_watched(self, count: Callable[[], int]) -> None:
+        """How many live sessions are read no further is to be asked for when wanted, from any thread."""
         ...
 
     def session_failed(self, error: StreamScribeError) -> None:

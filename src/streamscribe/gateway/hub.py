@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
-from typing import Any
+from typing import Any, NoReturn
 
 from streamscribe.core.errors import (
     BusUnavailable,
@@ -58,7 +58,7 @@ class Hub:
         self._bus = bus
         self._register = register or NoRegister()
         self._limits = SessionLimits(**{field.name: getattr(limits, field.name) for field in fields(SessionLimits)})
-        self._places = Admittance(limits, admission)
+        self._places = Admittance(limits, admission, observer)
         self._observer = observer
         self._sessions: dict[tuple[str, str], LiveSession] = {}
         self._by_bus_id: dict[SessionId, LiveSession] = {}
@@ -88,19 +88,19 @@ class Hub:
         *,
         session_id: SessionId | None = None,
         resumable: bool = False,
+        undecided: bool = False,
     ) -> LiveSession:
         """A new session, whose first message `sink` has got. Raises QuotaExceeded, Overloaded, Draining or
         ModelUnavailable, before any work.
 
         `session_id` must not be known (`is_known`); without one, a fresh id is made. One that is `resumable` is
-        kept after its end until its sink calls `delivered`, or for the resume window.
+        kept after its end until its sink calls `delivered`, or for the resume window. One that is `undecided` may be
+        a file: what it is, its start says (`choose`), and no load keeps it out before.
         """
         bus_id = self._new_id(tenant.tenant_id)
-        refusal = going_down() if self.draining else self._places.enter(tenant, options, bus_id)
+        refusal = going_down() if self.draining else self._places.enter(tenant, options, bus_id, undecided)
         if refusal is not None:
-            self._observer.session_refused(refusal)
-            _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
-            raise refusal
+            self._refuse(tenant, refusal)
         identity = SessionIdentity(
             session_id=session_id or bus_id,
             tenant_id=tenant.tenant_id,
@@ -125,12 +125,24 @@ class Hub:
             sink,
             identity=identity,
             bus_id=bus_id,
-            admitted=options,
             resumable=resumable,
         )
         self._admit(live)
         live.open()
         return live
+
+    def choose(self, live: LiveSession, options: SessionOptions) -> None:
+        """Its start is about to bring options, others perhaps than it was let in with. Raises what `open` raises for
+        the load; then it is over, has told nobody, and does not count as one that its tenant began."""
+        refusal = None if live.settled else self._places.choose(live, options)
+        if refusal is not None:
+            self.withdraw(live)
+            self._refuse(live.tenant, refusal)
+
+    def _refuse(self, tenant: Tenant, refusal: StreamScribeError) -> NoReturn:
+        self._observer.session_refused(refusal)
+        _log.info("session refused", tenant_id=tenant.tenant_id, code=refusal.code)
+        raise refusal
 
     def withdraw(self, live: LiveSession) -> None:
         """It has not begun, and its client wants another one: it does not count as one that its tenant began."""
@@ -236,7 +248,6 @@ class Hub:
             None,
             identity=moved.identity,
             bus_id=bus_id,
-            admitted=options,
             resumable=True,
             moved_in=True,
         )

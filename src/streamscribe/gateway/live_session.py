@@ -10,7 +10,6 @@ from streamscribe.bus.backlog import audio_bytes
 from streamscribe.core.errors import SessionNotFound, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ErrorSent, Resume, SlowDown
-from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
@@ -35,6 +34,7 @@ from streamscribe.core.session_io import (
     Tick,
 )
 from streamscribe.core.session_mark import SessionMark
+from streamscribe.core.session_table import Stage
 from streamscribe.core.standstill import SLOW_DOWN_AFTER_S
 from streamscribe.gateway.sink import Sink
 from streamscribe.ports import GatewayBus, Seat, Tenant
@@ -96,7 +96,6 @@ class LiveSession:
         "_sink",
         "_standing",
         "_unpublished",
-        "admitted",
         "bus_id",
         "over",
         "resumable",
@@ -117,7 +116,6 @@ class LiveSession:
         *,
         identity: SessionIdentity,
         bus_id: SessionId,
-        admitted: SessionOptions,
         resumable: bool,
         moved_in: bool = False,
     ) -> None:
@@ -128,8 +126,6 @@ class LiveSession:
         self.resume_token = identity.resume_token
         self.bus_id = bus_id
         """The id on the bus: never one that a client chose, for two tenants may choose the same."""
-        self.admitted = admitted
-        """The options that it was let in with; a start may have brought others."""
         self.resumable = resumable
         self.over = False
         self.spoke = moved_in
@@ -152,6 +148,11 @@ class LiveSession:
     def connected(self) -> bool:
         """Whether a sink receives the messages."""
         return self._sink is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has its options for good, as audio was taken."""
+        return self._session.stage is not Stage.CREATED
 
     @property
     def movable(self) -> bool:

@@ -28,6 +28,11 @@ class SessionInstruments:
         self.shed = Counter(
             "streamscribe_shed_sessions", "Sessions refused for the load, by reason.", ["reason"], registry=registry
         )
+        self.stopped = Gauge(
+            "streamscribe_stopped_sessions",
+            "Live sessions that are read no further, as their audio has no room at workers.",
+            registry=registry,
+        )
 
 
 class ResultInstruments:

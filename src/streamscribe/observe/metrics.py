@@ -171,6 +171,10 @@ class Metrics:
         """A session was refused because of the load."""
         self._sessions.shed.labels(reason).inc()
 
+    def stopped_watched(self, count: Callable[[], int]) -> None:
+        """Live sessions that are read no further, counted at each rendering."""
+        self._sessions.stopped.set_function(count)
+
     def model_ejected(self, model: str, cause: str) -> None:
         """A model is not ready any more: `failed`, `stalled` or `out_of_memory`. From any thread."""
         self._steps.ejections.labels(model, cause).inc()
