@@ -151,7 +151,9 @@ async def without_redis(sessions: int) -> dict[str, float]:
 
     async def harm(cluster: Cluster) -> None:
         for name, away in (("frozen", cluster.redis.frozen), ("killed", cluster.redis.killed)):
+            since = perf_counter()
             await asyncio.sleep(CALM_S)
+            whiles.setdefault("calm", (since, perf_counter()))
             async with away():
                 since = perf_counter()
                 figures[f"{name}_newcomer_answered_ms"] = 1000 * await _answered_s(cluster.urls[0], AWAY_S)
