@@ -5,6 +5,7 @@ import re
 import resource
 import signal
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -74,8 +75,9 @@ async def test_while_no_process_can_be_started_the_server_goes_on_and_starts_one
     async with httpx.AsyncClient(base_url=pair.address.http, timeout=None) as http:
         told = (await http.get("/metrics")).text  # over a connection that stays
         try:
-            used = max(int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir())
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, hard))
+            used = {int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir()}
+            free = next(number for number in count() if number not in used)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, hard))  # a worker that ended leaves room for one
             os.kill(worker_pids(pair)[0], signal.SIGKILL)
             while not re.search(r'streamscribe_worker_ends_total\{cause="start"\} [1-9]', told):
                 told = (await http.get("/metrics")).text
