@@ -107,7 +107,8 @@ class Server:
         lags_s = [self.now - item.arrived for item in batch]
         self.lags_s += [(self.now, lag_s) for lag_s in lags_s]
         work = CHUNK_S * len(batch)
-        self.gauge.step("model", StepLoad(took_s, len(batch), work, work, self.limit), self.now)
+        waiting = self._queue.live_waiting[1]
+        self.gauge.step("model", StepLoad(took_s, len(batch), work, work, self.limit, waiting), self.now)
         self.gauge.lagged("model", max(lags_s), len(batch), self.now)
         self._step()
 
@@ -328,3 +329,13 @@ def test_any_history_leaves_figures_that_make_sense(events):
         assert 0 <= gauge.utilisation("model", now) < 1
         assert 0 <= gauge.lag_p95_s("model", now) <= 3 * 1.25
         gauge.check_integrity()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_crowd_that_came_at_once_is_known_by_what_it_asks_and_not_by_what_is_done(server):
+    server = Server(*server)
+    for _ in range(int(1.4 * server.capacity)):
+        server.come(1, every_s=0)
+    server.run(8)
+    assert len(server.live) > 1.3 * server.capacity
+    assert server.gauge.utilisation("model", server.now) > 1.1

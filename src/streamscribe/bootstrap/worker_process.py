@@ -55,6 +55,8 @@ class Outbox:
                 report.live,
                 report.live_audio_s,
                 report.lag_s,
+                report.live_waiting,
+                report.live_waiting_s,
             )
         )
 

@@ -67,6 +67,7 @@ class Batcher:
         self._lane_of: dict[int, Lane] = {}
         self._shares = FairShares()
         self._waiting_s = 0.0
+        self._live_waiting, self._live_waiting_s = 0, 0.0
         self._running = 0
 
     def __len__(self) -> int:
@@ -76,6 +77,11 @@ class Batcher:
     def waiting_s(self) -> float:
         """Audio seconds that wait."""
         return self._waiting_s
+
+    @property
+    def live_waiting(self) -> tuple[int, float]:
+        """Requests of live sessions that wait, and their audio seconds."""
+        return self._live_waiting, self._live_waiting_s
 
     @property
     def inflight(self) -> int:
@@ -100,7 +106,7 @@ class Batcher:
         else:
             self._join(lane, item)
         self._lane_of[item.id] = lane
-        self._waiting_s += item.audio_s
+        self._count(item, 1)
         return None
 
     def cancel(self, item_id: int) -> bool:
@@ -124,6 +130,8 @@ class Batcher:
             return False
         self._unlink(lane)
         lane.items[at] = replace(item, priority=priority)
+        self._count(item, -1)
+        self._count(lane.items[at], 1)
         lane.urgency = self._most_urgent(lane.items)
         self._link(lane)
         return True
@@ -173,6 +181,7 @@ class Batcher:
         self._groups.clear()
         self._lane_of.clear()
         self._waiting_s = 0.0
+        self._live_waiting, self._live_waiting_s = 0, 0.0
         return items
 
     def check_integrity(self) -> None:
@@ -188,6 +197,9 @@ class Batcher:
         for group in self._groups.values():
             group.check_integrity()
         ensure(abs(sum(item.audio_s for item in items) - self._waiting_s) < 1e-6, "waiting_s == sum of audio_s")
+        live = [item.audio_s for item in items if item.live]
+        ensure(len(live) == self._live_waiting, "live_waiting == live requests that wait")
+        ensure(abs(sum(live) - self._live_waiting_s) < 1e-6, "live_waiting_s == their audio_s")
         ensure(0 <= self._running <= self.inflight <= self._policy.max_inflight, "taken >= finished; inflight <= bound")
         self._limits.check_integrity()
         self._shares.check_integrity()
@@ -242,10 +254,16 @@ class Batcher:
         if not group.size:
             del self._groups[group.key]
 
+    def _count(self, item: Waiting, change: int) -> None:
+        """One more that waits, or one less; with nothing left no rounding is kept."""
+        self._waiting_s = self._waiting_s + change * item.audio_s if self._lane_of else 0.0
+        self._live_waiting += change * item.live
+        self._live_waiting_s = self._live_waiting_s + change * item.live * item.audio_s if self._live_waiting else 0.0
+
     def _left(self, lane: Lane, item: Waiting) -> None:
         """An item has left its lane, which is in no group now."""
         del self._lane_of[item.id]
-        self._waiting_s = self._waiting_s - item.audio_s if self._lane_of else 0.0
+        self._count(item, -1)
         if lane.items:
             lane.urgency = self._most_urgent(lane.items)
             self._link(lane)

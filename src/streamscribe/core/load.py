@@ -29,7 +29,7 @@ _HIGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class StepLoad:
-    """A step of `requests` requests that took `busy_s`; its work, and that of live sessions in it.
+    """A step of `requests` requests that took `busy_s`; its work, and that of live sessions in it and behind it.
 
     Work is seconds of audio, or requests where they have none. Of such requests `limit` could have shared the step.
     """
@@ -39,6 +39,7 @@ class StepLoad:
     work: float
     live_work: float
     limit: int
+    live_waiting: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class _Second:
     work: float = 0.0
     work_squared: float = 0.0
     live_work: float = 0.0
+    live_waiting: float = 0.0
     busy: float = 0.0
     work_busy: float = 0.0
     lags: Counter[int] = field(default_factory=Counter)
@@ -77,6 +79,7 @@ class _Second:
         self.work += step.work
         self.work_squared += step.work**2
         self.live_work += step.live_work
+        self.live_waiting = step.live_waiting
         self.busy += step.busy_s
         self.work_busy += step.work * step.busy_s
 
@@ -160,7 +163,7 @@ class LoadGauge:
     def utilisation(self, name: str, now: float) -> float:
         """The share of a model's time that the live work of the window would have taken in full steps."""
         seconds = self._recent(name, now)
-        return self._asked(seconds, now) * _full_step_cost(seconds)
+        return self._asked(name, seconds, now) * _full_step_cost(seconds)
 
     def predicted(self, name: str, more: int, now: float) -> float:
         """The utilisation with `more` voices, when those that came within the window ask for as much as the others.
@@ -170,13 +173,13 @@ class LoadGauge:
         voice is thought to ask for more than one can.
         """
         seconds = self._recent(name, now)
-        asked = self._asked(seconds, now)
+        asked = self._asked(name, seconds, now)
         return asked * _full_step_cost(seconds) * (self._voices + more) / (self._heard(seconds, asked, now) + more)
 
     def measured(self, name: str, now: float) -> ModelLoad:
         """What another process needs to predict."""
         seconds = self._recent(name, now)
-        asked = self._asked(seconds, now)
+        asked = self._asked(name, seconds, now)
         utilisation = asked * _full_step_cost(seconds)
         return ModelLoad(name, utilisation, self._heard(seconds, asked, now), self.lag_p95_s(name, now))
 
@@ -217,10 +220,16 @@ class LoadGauge:
     def _recent(self, name: str, now: float) -> list[_Second]:
         return [second for second in self._seconds.get(name, ()) if second.at > int(now) - WINDOW_S]
 
-    def _asked(self, seconds: Iterable[_Second], now: float) -> float:
-        """Live work a second."""
-        asked = sum(second.live_work for second in seconds) / self._covered_s(now)
-        return min(asked, REAL_TIME * self._mean_voices(now))
+    def _asked(self, name: str, seconds: Sequence[_Second], now: float) -> float:
+        """Live work a second: what was done, and what waits now and did not wait before.
+
+        A model that is full does no more than it can, however many ask; of what it did, too many would be let in.
+        """
+        if not seconds:
+            return 0.0
+        waited = next((s.live_waiting for s in reversed(self._seconds[name]) if s.at < seconds[0].at), 0.0)
+        asked = sum(second.live_work for second in seconds) + seconds[-1].live_waiting - waited
+        return min(max(0.0, asked) / self._covered_s(now), REAL_TIME * self._mean_voices(now))
 
     def _covered_s(self, now: float) -> float:
         """How long the recent seconds are together, the running one as far as it went."""

@@ -71,6 +71,11 @@ class Waiting:
     since: float | None = None
     share: Share = NOBODYS
 
+    @property
+    def live(self) -> bool:
+        """Whether a live session needs it: drafts are left out, of which there are as many as there is time for."""
+        return self.priority <= Priority.NORMAL
+
 
 class Urgency(NamedTuple):
     """How urgent a request is: its place in line, its level, and when it needs no longer wait for company."""

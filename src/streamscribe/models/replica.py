@@ -334,10 +334,11 @@ class Replica(Generic[Req, Res]):
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
+            live_waiting, live_waiting_s = self._batcher.live_waiting
         self._room.freed()
         self._trials.judge([one.error for one in pending], out_of_memory=out_of_memory > 0)
         deliver(pending)
-        live = [item for item in batch if item.priority <= Priority.NORMAL]
+        live = [item for item in batch if item.live]
         if live:
             mean_s = ended_s - sum(item.arrived for item in live) / len(live)
             self._lag_s += LAG_SMOOTHING * (mean_s - self._lag_s)
@@ -354,6 +355,8 @@ class Replica(Generic[Req, Res]):
                 lag_s=max((ended_s - item.arrived for item in live if item.exclusive is not None), default=None),
                 batch_limit=limit,
                 out_of_memory=out_of_memory,
+                live_waiting=live_waiting,
+                live_waiting_s=live_waiting_s,
             )
         )
 

@@ -9,7 +9,8 @@ class StepReport:
 
     Of the requests, `live` are of live sessions, with `live_audio_s` of the audio; `lag_s` is the longest time from
     the arrival of a live stream's chunk to the step's end, None without one. `batch_limit` requests of such length
-    could have shared the step. `out_of_memory` counts the tries that failed so.
+    could have shared the step. `out_of_memory` counts the tries that failed so. At its end `live_waiting` requests of
+    live sessions were waiting, with `live_waiting_s` of audio.
     """
 
     name: str
@@ -23,3 +24,5 @@ class StepReport:
     lag_s: float | None = None
     batch_limit: int = 1
     out_of_memory: int = 0
+    live_waiting: int = 0
+    live_waiting_s: float = 0.0

@@ -58,6 +58,16 @@ class StepFacts(Protocol):
         ...
 
     @property
+    def live_waiting(self) -> int:
+        """Requests of live sessions that wait."""
+        ...
+
+    @property
+    def live_waiting_s(self) -> float:
+        """Their audio."""
+        ...
+
+    @property
     def lag_s(self) -> float | None:
         """The longest way of a live chunk through it."""
         ...
@@ -71,6 +81,7 @@ def step_load(report: StepFacts) -> StepLoad:
         work=report.audio_s or float(report.batch_size),
         live_work=report.live_audio_s if report.audio_s else float(report.live),
         limit=report.batch_limit,
+        live_waiting=report.live_waiting_s if report.audio_s else float(report.live_waiting),
     )
 
 

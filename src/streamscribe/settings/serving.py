@@ -71,7 +71,7 @@ class LimitSettings(Section):
     reorder_window: int = bounded(32, 0, 1024, "Chunks held while an earlier sequence is missing.")
     gap_timeout_s: float = bounded(2, 0.1, 60, "A sequence missing for so long is an error.")
     replay_bytes: int = bounded(2**20, 2**12, 2**26, "Results kept per session for a resume.")
-    max_utilisation: float = bounded(0.9, 0.05, 100, "New live sessions are refused where a model would be busier.")
+    max_utilisation: float = bounded(0.8, 0.05, 100, "New live sessions are refused where a model would be busier.")
     priority_reserve: float = bounded(
         0.1, 0, 0.9, "Share of `max_utilisation` that is kept for tenants with `priority`, where there are any."
     )

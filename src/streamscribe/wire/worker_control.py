@@ -48,6 +48,8 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     live: int
     live_audio_s: float
     lag_s: float | None
+    live_waiting: int = 0
+    live_waiting_s: float = 0.0
 
 
 class Status(msgspec.Struct, tag="status", frozen=True, omit_defaults=True):

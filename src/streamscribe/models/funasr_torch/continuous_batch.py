@@ -262,7 +262,8 @@ class ContinuousBatch:
         self._free(writing)
         if not writing.trial:
             self._batcher.finish((item,))
-            self._reports.ended(item, monotonic(), len(self._running), failed=writing.asked.failed)
+            waiting = self._batcher.live_waiting
+            self._reports.ended(item, monotonic(), len(self._running), waiting, failed=writing.asked.failed)
         self._keeper.forget(writing.asked)
 
     def _free(self, writing: Writing) -> None:

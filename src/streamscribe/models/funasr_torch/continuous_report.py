@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from streamscribe.core.batching import Priority, Waiting
+from streamscribe.core.batching import Waiting
 from streamscribe.models.replica import StepReport
 
 
@@ -32,13 +32,13 @@ class Reports:
             self._since_s = now
         self._wait_s = max(self._wait_s, now - item.arrived)
 
-    def ended(self, item: Waiting, now: float, running: int, *, failed: bool) -> None:
-        """A request has left, `running` are left."""
+    def ended(self, item: Waiting, now: float, running: int, live_waiting: tuple[int, float], *, failed: bool) -> None:
+        """A request has left, `running` are left, and so many of live sessions wait, with seconds of audio."""
         self._ended.append(item)
         self._failed += failed
         if len(self._ended) < running:
             return
-        live = [one for one in self._ended if one.priority <= Priority.NORMAL]
+        live = [one for one in self._ended if one.live]
         self._on_step(
             StepReport(
                 name=self._name,
@@ -51,6 +51,8 @@ class Reports:
                 live_audio_s=sum(one.audio_s for one in live),
                 batch_limit=self._limit,
                 out_of_memory=self._out_of_memory,
+                live_waiting=live_waiting[0],
+                live_waiting_s=live_waiting[1],
             )
         )
         self._since_s, self._wait_s, self._ended = now, 0.0, []
