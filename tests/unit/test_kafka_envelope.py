@@ -37,7 +37,7 @@ strangers = st.lists(
 @given(numbers, numbers)
 def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_at: int) -> None:
     headers = record_headers(reply_to, audio_at, "t")
-    assert read_record_headers(headers, reply_to + 1) == RecordHeaders(reply_to, audio_at)
+    assert read_record_headers(headers, reply_to + 1) == RecordHeaders(reply_to, audio_at, trace_id="t")
     with pytest.raises(BadRequest, match="partition"):
         read_record_headers(headers, reply_to)
 
@@ -46,13 +46,13 @@ def test_headers_of_a_record_are_read_as_they_were_written(reply_to: int, audio_
 def test_headers_of_a_later_gateway_say_which_it_is_and_what_the_session_left(generation: int, left: list[int]) -> None:
     headers = record_headers(1, 2, "t", generation, left)
     partitions = max(3, *left, 1) + 1
-    assert read_record_headers(headers, partitions) == RecordHeaders(1, 2, generation, tuple(left))
+    assert read_record_headers(headers, partitions) == RecordHeaders(1, 2, generation, tuple(left), trace_id="t")
 
 
 @given(st.none() | numbers)
 def test_headers_of_any_record_say_which_chunk_comes_next(next_sequence: int | None) -> None:
     headers = record_headers(1, 2, "t", next_sequence=next_sequence)
-    assert read_record_headers(headers, 2) == RecordHeaders(1, 2, next_sequence=next_sequence)
+    assert read_record_headers(headers, 2) == RecordHeaders(1, 2, next_sequence=next_sequence, trace_id="t")
 
 
 @given(numbers)
