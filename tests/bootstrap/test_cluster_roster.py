@@ -8,7 +8,7 @@ import redis
 from pydantic import SecretStr
 
 from streamscribe.bootstrap.cluster.board import open_board
-from streamscribe.bootstrap.cluster.roster import Present, findings_of, who_runs
+from streamscribe.bootstrap.cluster.roster import Present, findings_of, tell_standstill, who_runs
 from streamscribe.bootstrap.sessions import open_shared_sessions
 from streamscribe.core.cluster_load import WorkerLoad
 from streamscribe.settings import FinalizerSettings, KafkaSettings, ModelSettings, Settings, StoreSettings
@@ -91,3 +91,28 @@ async def test_those_that_say_so_run_and_one_that_gets_its_partitions_meanwhile_
     await store.close()
     assert found.unowned(4) == []
     assert (found.gateways, found.workers, found.finalizers) == ({2: "g1"}, {"w1": load(0, 1, 2, 3)}, ["finalizer-f"])
+
+
+async def test_that_nobody_gets_partitions_although_workers_run_is_told_once_each_time(redis_url: str) -> None:
+    settings = Settings(kafka=KAFKA, store=StoreSettings(redis_url=SecretStr(redis_url)))
+    told: list[str] = []
+
+    async def until(number: int) -> None:
+        while len(told) < number:
+            await board.announce("w2", wire.encode_load(load(*partitions)), 0)
+            await asyncio.sleep(0.05)
+
+    async with open_board(settings.store, 10) as board:
+        partitions = [1]
+        telling = asyncio.create_task(tell_standstill(settings, told.append, 0))
+        await until(1)
+        assert "no worker has partitions 0, 2-3 of audio-chunks" in told[0]
+        assert "Ctrl-C and start it again (docs/kafka.md, When no worker gets a partition)" in told[0]
+        for partitions, times in ([0, 1, 2, 3], 40), ([1], 0):
+            for _ in range(times):
+                await board.announce("w2", wire.encode_load(load(*partitions)), 0)
+                await asyncio.sleep(0.05)
+        await until(2)
+        telling.cancel()
+        await board.withdraw("w2")
+    assert len(told) == 2

@@ -1,8 +1,10 @@
 """Which gateways, workers and finalizers of a cluster run, and which partitions of the audio nobody has."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 from streamscribe.bootstrap.cluster.board import open_board
 from streamscribe.bootstrap.finding import Finding
@@ -44,6 +46,25 @@ async def who_runs(settings: Settings, within_s: float = UNOWNED_TOO_LONG_S) -> 
             if not moving or loop.time() >= until:
                 return found
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def tell_standstill(
+    settings: Settings, tell: Callable[[str], None], within_s: float = UNOWNED_TOO_LONG_S
+) -> NoReturn:
+    """Tells, once each time, that partitions have had no owner for so long although workers run; until cancelled."""
+    told = False
+    while True:
+        with suppress(StoreUnavailable):  # each role says so
+            present = await who_runs(settings, within_s)
+            unowned = present.unowned(settings.kafka.audio_partitions) if present.workers else []
+            if unowned and not told:
+                tell(
+                    f"no worker has partitions {_ranges(unowned)} of audio-chunks, for {within_s:.0f} s, although some "
+                    "run; where it stays so, the brokers' group is at a standstill: end this with Ctrl-C and start it "
+                    "again (docs/kafka.md, When no worker gets a partition)"
+                )
+            told = bool(unowned)
+        await asyncio.sleep(max(LOOK_EVERY_S, within_s / 5))
 
 
 def cluster_findings(settings: Settings, *, topics_as_set: bool) -> list[Finding]:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Protocol
 
@@ -24,6 +25,7 @@ from streamscribe.bootstrap.cluster.plan import (
 )
 from streamscribe.bootstrap.cluster.preflight import check_here, check_there
 from streamscribe.bootstrap.cluster.role import Audience, Role, RoleAddress
+from streamscribe.bootstrap.cluster.roster import tell_standstill
 from streamscribe.bootstrap.cluster.services import Service
 from streamscribe.bootstrap.hangups import at_hangup
 from streamscribe.bootstrap.kafka import ensure_topics
@@ -111,7 +113,7 @@ class _Cluster:
         self._fit: list[RoleAddress] = []
         self._known = False
         """Whether all gateways have heard of all workers."""
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: list[asyncio.Task[None]] = []
 
     def ports(self) -> list[int]:
         """Those of gateways that are ready; while no worker is there, of those that can say so."""
@@ -147,7 +149,8 @@ class _Cluster:
             self._keep(self._others, f"finalizer-{number}", *finalizer_words(self._settings, plan))
         for number in range(plan.gateways):
             self._keep(self._gateways, f"gateway-{number}", *gateway_words(self._settings, plan))
-        self._looking = self._tasks.create_task(self._look())
+        standstill = tell_standstill(self._settings, partial(self._onlooker.said, "cluster"))
+        self._looking = [self._tasks.create_task(work) for work in (self._look(), standstill)]
         for role in (*self._gateways, *self._others):
             await role.ready.wait()
         while not self._known:  # noqa: ASYNC110 - nobody tells it
@@ -161,8 +164,8 @@ class _Cluster:
         late = await _ended(self._gateways, drain_s + MORE_S)
         if telling is not None:
             telling.cancel()
-        if self._looking is not None:
-            self._looking.cancel()
+        for task in self._looking:
+            task.cancel()
         if self._others:
             self._onlooker.step(f"letting workers{' and finalizers' if self._plan.finalizers else ''} leave")
         late += await _ended(self._others, OTHERS_LEAVE_S)
