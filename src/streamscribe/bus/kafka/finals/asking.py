@@ -18,6 +18,7 @@ from streamscribe.bus.kafka.assigned import at_end
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.envelope import final_headers
 from streamscribe.bus.kafka.finals.codec import hypothesis_of, question
+from streamscribe.bus.kafka.finals.tenants import TenantPlaces
 from streamscribe.bus.kafka.names import new_name
 from streamscribe.bus.kafka.reader import Reader
 from streamscribe.bus.kafka.sender import Sender
@@ -49,6 +50,9 @@ by themselves, as those of a finalizer that ended. Tenants take turns, so that i
 FILE_STEPS = 3
 """So many of the model's steps can a worker's files fill in the log at a time: finalizers read it in order, and a live
 segment waits for all that were asked before it. The others wait here, where a live one passes them."""
+TENANT_STEPS = 6
+"""The same of one tenant's live segments: of each of five workers they are fewer, by default, than a finalizer reads
+(`answering.MAX_INSIDE`), so that another tenant's are read at once, and its turn comes."""
 
 Future = asyncio.Future[Hypothesis]
 
@@ -90,7 +94,8 @@ class Finalizers:
     warmup_s = 0.0
 
     def __init__(self, kafka: KafkaSettings, policy: BatchPolicy, patience: Patience) -> None:
-        """`policy` bounds what is asked at a time: `max_inflight` requests, `max_waiting_s` of audio, few of files.
+        """`policy` bounds what is asked at a time: `max_inflight` requests, `max_waiting_s` of audio; of files, and of
+        each tenant, what fills a few steps.
 
         Call `connect` before anything else.
         """
@@ -103,6 +108,7 @@ class Finalizers:
         """What this worker is called in its requests: no other has the name."""
         self._reply_to = zlib.crc32(self.asker.encode()) % kafka.audio_partitions
         self._gate = Gate(policy.max_inflight, policy.max_waiting_s)
+        self._tenants = TenantPlaces(TENANT_STEPS * policy.max_batch_size, TENANT_STEPS * policy.max_batch_s)
         self._files = 0
         self._room = Room()
         self._roomy = asyncio.Event()
@@ -157,17 +163,25 @@ class Finalizers:
         if request.draft:
             raise Overloaded("finalizers hear whole segments only", retry_after_s=RETRY_S)
         with self._counted(priority, request):
-            enter = partial(self._enter, priority, audio_s)
-            if patient:
-                await self._room.enter(priority, enter, share.tenant)
-            else:
-                enter()
-            try:
-                return await self._ask(request, priority, share)
-            finally:
-                self._files -= not _is_live(priority)
-                self._gate.leave(audio_s)
-                self._room.freed()
+            if not _is_live(priority):
+                return await self._ask_inside(request, priority, audio_s, share, patient=patient)
+            async with self._tenants.place(share.tenant, audio_s, patient=patient):
+                return await self._ask_inside(request, priority, audio_s, share, patient=patient)
+
+    async def _ask_inside(
+        self, request: SegmentRequest, priority: Priority, audio_s: float, share: Share, *, patient: bool
+    ) -> Hypothesis:
+        enter = partial(self._enter, priority, audio_s)
+        if patient:
+            await self._room.enter(priority, enter, share.tenant)
+        else:
+            enter()
+        try:
+            return await self._ask(request, priority, share)
+        finally:
+            self._files -= not _is_live(priority)
+            self._gate.leave(audio_s)
+            self._room.freed()
 
     @contextmanager
     def _counted(self, priority: Priority, request: SegmentRequest) -> Iterator[None]:
@@ -308,6 +322,7 @@ class Finalizers:
     def check_integrity(self) -> None:
         """Whoever waits for an answer is inside."""
         self._gate.check_integrity()
+        self._tenants.check_integrity()
         ensure(len(self._asked) <= self._gate.requests, "asked <= inside")
         ensure(0 <= self._files <= self._gate.requests, "files <= inside")
         since = [one.since_s for one in self._waiting.values()]
