@@ -21,7 +21,7 @@ from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import GatewaySettings, LimitSettings
 from tests.gateway.rig import EchoWorker
-from tests.sim.clock import run_virtually
+from tests.sim.clock import VirtualLoop, run_virtually
 from tests.sim.network import Closed, Delay, WebSocket
 
 NATIVE, FUNASR = "native", "funasr"
@@ -161,6 +161,23 @@ def test_a_live_session_of_which_nothing_is_taken_ends_as_overloaded(protocol: s
             assert LIMITS.finalize_timeout_s - 1 <= after_s <= LIMITS.finalize_timeout_s + 1
             assert "overloaded" in json.dumps(said[-1])
             assert code == 1013
+
+    in_virtual_time(main)
+
+
+def test_time_in_which_the_gateway_stood_still_is_not_waited() -> None:
+    async def main() -> None:
+        async with rig() as made:
+            socket = await made.fill(NATIVE)
+            for _ in range(3):
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, VirtualLoop)
+                loop.jump(2 * LIMITS.finalize_timeout_s)
+                await asyncio.sleep(1)
+            socket.transmit(json.dumps({"type": "end"}))
+            made.worker.settle_all()
+            said, code = await heard(socket)
+            assert (said[-1]["type"], code) == ("closed", 1000)
 
     in_virtual_time(main)
 

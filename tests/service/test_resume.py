@@ -204,8 +204,8 @@ async def test_a_client_that_comes_back_too_late_is_told(hasty_server: RunningSe
         await client.send(PACKETS[0])
         while not await figure(hasty_server, "funasr_active_streams"):
             await asyncio.sleep(0.02)
-        client._retry_after_s = 2.0  # as a `go_away` would set it
         client.drop_connection()
+        await until_no_session(hasty_server)
         with pytest.raises(ServerError, match="session_not_found"):
             [message async for message in client]
 

@@ -43,7 +43,7 @@ def test_a_client_that_goes_for_good_is_no_failure() -> None:
 
 
 def idle(session: Driver) -> list[Effect]:
-    return session(Tick(), at=31.0)
+    return session(Tick(), at=30.0)
 
 
 def worker_failed(session: Driver) -> list[Effect]:

@@ -1,11 +1,16 @@
 """The one timer of a session."""
 
+from collections.abc import Callable
+
+import pytest
+
 from streamscribe.core.errors import AudioTooLong, FinalizationTimeout, SequenceGap, Timeout
 from streamscribe.core.messages import Audio, End, Ping
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioEnded, Progress, SessionAbandoned
 from streamscribe.core.session_io import ConnectionLost, ConnectionResumed, Disconnect, Durable, Pace, Release, Tick
 from streamscribe.core.session_table import Stage
+from streamscribe.core.session_timers import AWAKE_S
 from tests.unit.session_kit import SECOND, SEQUENCED, SESSION, Driver, only, recognised, records, sent
 
 
@@ -102,3 +107,57 @@ def test_a_resume_starts_the_idle_time_anew() -> None:
     session(ConnectionLost(), at=20.0)
     session(ConnectionResumed(0, None), at=30.0)
     assert session.session.next_timer() == 60.0
+
+
+def hears_nothing(session: Driver) -> tuple[object, float]:
+    return Ping(), 30.0
+
+
+def lacks_a_chunk(session: Driver) -> tuple[object, float]:
+    session(Audio(b"c", 2))
+    return Audio(b"b", 1), 2.0
+
+
+def lacks_finals(session: Driver) -> tuple[object, float]:
+    session(End())
+    return Progress(SESSION, 10), 60.0
+
+
+def lacks_its_client(session: Driver) -> tuple[object, float]:
+    session(ConnectionLost())
+    return ConnectionResumed(0, None), 15.0
+
+
+WAITS = [hears_nothing, lacks_a_chunk, lacks_finals, lacks_its_client]
+
+
+@pytest.mark.parametrize("wait", WAITS)
+@pytest.mark.parametrize("slept_s", [1.0, 1000.0])
+def test_a_tick_that_comes_late_waits_for_what_came_while_the_process_stood_still(
+    wait: Callable[[Driver], tuple[object, float]], slept_s: float
+) -> None:
+    session = Driver(SEQUENCED, max_session_s=10_000.0).stream()
+    comes, due = wait(session)
+    awake_at = due + slept_s
+    assert session(Tick(), at=awake_at) == []
+    assert session.session.next_timer() == awake_at + AWAKE_S
+    session(comes, at=awake_at + 0.1)  # type: ignore[arg-type]
+    assert session(Tick(), at=awake_at + AWAKE_S) == []
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_what_does_not_come_after_a_late_tick_either_is_missed_then(
+    wait: Callable[[Driver], tuple[object, float]],
+) -> None:
+    session = Driver(SEQUENCED, max_session_s=10_000.0).stream()
+    _, due = wait(session)
+    session(Tick(), at=due + 1000)
+    assert session(Tick(), at=due + 1000 + AWAKE_S - 0.1) == []
+    assert session(Tick(), at=due + 1000 + AWAKE_S) != []
+
+
+def test_a_process_that_stands_still_again_before_it_has_looked_is_given_time_again() -> None:
+    session = Driver().stream()
+    session(Tick(), at=100.0)
+    assert session(Tick(), at=200.0) == []
+    assert session.session.next_timer() == 200.0 + AWAKE_S

@@ -1,4 +1,4 @@
-"""When a process that others depend on counts as hanging, and when one that ended starts again."""
+"""When what others depend on counts as hanging, and when a process that ended starts again."""
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
@@ -21,7 +21,7 @@ class Restarts:
 
 
 class Patience:
-    """How long a process may show no life. It is looked at regularly; time in which nobody looked does not count.
+    """How long something has shown no life. It is looked at regularly; time in which nobody looked does not count.
 
     So one that was not looked at, because who looks was frozen himself, is not blamed for that.
     """

@@ -28,7 +28,7 @@ from typing import assert_never
 from streamscribe.core import messages as m
 from streamscribe.core import records as r
 from streamscribe.core.downlink import Downlink
-from streamscribe.core.errors import FinalizationTimeout, SessionNotFound, Timeout
+from streamscribe.core.errors import FinalizationTimeout, Timeout
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.session_client import SessionClient
 from streamscribe.core.session_io import (
@@ -190,8 +190,7 @@ class Session:
         missed = self._missed_by(event)
         if missed is None:
             return []
-        if not self._life.come_back(now):
-            return self._life.fail(SessionNotFound())
+        self._life.come_back(now)
         self._uplink.forget_held()  # the client sends it again, from next_sequence on
         resumed = m.Resumed(self._identity.session_id, self._uplink.next_sequence, event.last_version)
         return [Send(resumed), *self._uplink.ack(), *self._life.tell(*missed), *self._life.conclude(now)]
@@ -202,8 +201,8 @@ class Session:
         return None if earliest is None else earliest[0]
 
     def _tick(self, now: float) -> list[Effect]:
-        earliest = self._timers.earliest(self.stage, self._uplink)
-        return self._ring(earliest[1], now) if earliest is not None and earliest[0] <= now else []
+        alarm = self._timers.due(self.stage, self._uplink, now)
+        return [] if alarm is None else self._ring(alarm, now)
 
     def _ring(self, alarm: Alarm, now: float) -> list[Effect]:
         match alarm:

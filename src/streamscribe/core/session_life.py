@@ -94,12 +94,10 @@ class SessionLife:
         self._go(Step.LOSE)
         return [Release()] if self.stage is Stage.CLOSED else []
 
-    def come_back(self, now: float) -> bool:
-        """A connection is there again; whether it came in time."""
-        in_time = self.stage is not Stage.DETACHED or not self._timers.window_is_over(now)
+    def come_back(self, now: float) -> None:
+        """A connection is there again."""
         self._go(Step.RESUME_ENDED if self.ended else Step.RESUME)
         self._timers.heard_at = now
-        return in_time
 
     def break_off(self, gap: SequenceGap, now: float) -> list[Effect]:
         """Closes the connection but not the session: after a resume the client sends from what is missing."""

@@ -1,10 +1,16 @@
 """The deadlines of a session: what each stage waits for, how long, and what the waiting means when it is over."""
 
 from enum import Enum, auto
+from math import inf
 
 from streamscribe.core.session_io import SessionLimits
 from streamscribe.core.session_table import Stage
 from streamscribe.core.uplink import Uplink
+
+LATE_S = 0.5
+"""Who asks so long after a deadline stood still: what did not come in time may lie unread in a socket, or in a log."""
+AWAKE_S = 10.0
+"""So long it is waited for then, whatever it is: audio, a resume, or finals of a worker that stood still as well."""
 
 
 class Alarm(Enum):
@@ -30,14 +36,22 @@ class SessionTimers:
         """When the worker last spoke, or was told of the end."""
         self.lost_at = now
         """When the connection was lost."""
+        self._awake_at = -inf
 
     def earliest(self, stage: Stage, uplink: Uplink) -> tuple[float, Alarm] | None:
         """The next deadline of a session in this stage."""
-        return min(self._deadlines(stage, uplink), key=lambda deadline: deadline[0], default=None)
+        due = min(self._deadlines(stage, uplink), key=lambda deadline: deadline[0], default=None)
+        return None if due is None else (max(due[0], self._awake_at), due[1])
 
-    def window_is_over(self, now: float) -> bool:
-        """Whether a lost connection can no longer be resumed."""
-        return now > self.lost_at + self._limits.resume_window_s
+    def due(self, stage: Stage, uplink: Uplink, now: float) -> Alarm | None:
+        """What has not come in time. Asked long after its time, it is put off: nobody could have heard it come."""
+        earliest = self.earliest(stage, uplink)
+        if earliest is None or earliest[0] > now:
+            return None
+        if now - earliest[0] <= LATE_S:
+            return earliest[1]
+        self._awake_at = now + AWAKE_S
+        return None
 
     def _deadlines(self, stage: Stage, uplink: Uplink) -> list[tuple[float, Alarm]]:
         limits = self._limits

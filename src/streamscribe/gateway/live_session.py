@@ -11,6 +11,7 @@ from streamscribe.core.errors import SessionNotFound, SessionSuperseded, StreamS
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ErrorSent, Resume, SlowDown
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
+from streamscribe.core.restarts import Patience
 from streamscribe.core.session import Session
 from streamscribe.core.session_io import (
     Abandoned,
@@ -348,19 +349,20 @@ class LiveSession:
             self._owner.goes_on(self)
             await self._bus.publish(record)
         else:
-            self._stand_still(self._loop.time())
+            self._stand_still(Patience(SLOW_DOWN_AFTER_S, self._loop.time()))
             try:
                 await self._bus.publish(record)
             finally:
                 if self._standing is not None:
                     self._standing.cancel()
 
-    def _stand_still(self, since: float) -> None:
+    def _stand_still(self, patience: Patience) -> None:
         if self.over:
             return
-        if self._owner.stops(self, self._loop.time() - since) and self._sink is not None:
+        waited_s = patience.look(alive=False, now=self._loop.time())
+        if self._owner.stops(self, waited_s) and self._sink is not None:
             self._sink.send(SlowDown(resume_after_ms=round(SLOW_DOWN_AFTER_S * 1000)))
-        self._standing = self._loop.call_later(SLOW_DOWN_AFTER_S, self._stand_still, since)
+        self._standing = self._loop.call_later(SLOW_DOWN_AFTER_S, self._stand_still, patience)
 
     def _on_bus(self, record: Record) -> Record:
         return record if self.bus_id == self.session_id else replace(record, session_id=self.bus_id)
