@@ -78,11 +78,12 @@ def no_processes(monkeypatch):
         one.finals, one.waits_s, one.memory, one.refusals_s = 10, [1.0], [1.0], [0.01]
         return one
 
-    for module in (cluster_faults, cluster_load, cluster_proxy):
+    for module in (cluster_faults, cluster_kafka, cluster_load, cluster_proxy):
         monkeypatch.setattr(module, "LocalServer", no_server)
         monkeypatch.setattr(module, "allow_files", lambda wanted: None)
     for module in (cluster_faults, cluster_kafka):
         monkeypatch.setattr(module, "held_under", held_under)
+        monkeypatch.setattr(module, "undisturbed", giving([]))
     for module in (cluster_faults, cluster_load):
         monkeypatch.setattr(module, "until_ready", giving(None))
     monkeypatch.setattr(cluster_faults, "counted", giving(1.0))
@@ -94,7 +95,6 @@ def no_processes(monkeypatch):
     for name in ("AWAY_S", "CALM_S"):
         monkeypatch.setattr(cluster_kafka, name, 0.0)
     monkeypatch.setattr(cluster_kafka, "kafka_cluster", no_cluster)
-    monkeypatch.setattr(cluster_kafka, "all_say", giving([]))
     for name in ("_answered_s", "_first_text_s"):
         monkeypatch.setattr(cluster_kafka, name, giving(0.1))
 

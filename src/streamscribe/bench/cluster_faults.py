@@ -130,22 +130,25 @@ async def _under(
     allow_files(sessions + SPARE_FILES)
     with LocalServer([*arguments, *more]) as server:
         await until_ready(server, WORKERS)
-        figures, voices = await held_under(partial(harm, server), [server.address.websocket], sessions, seconds, say)
+        url = server.address.websocket
+        expected = await undisturbed(url, sessions, seconds, say)
+        figures, voices = await held_under(partial(harm, server), [url], expected, sessions)
         ends = await counted(server, "streamscribe_worker_ends_total")
         moved = await counted(server, "streamscribe_taken_over_sessions_total")
     return figures | {"worker_ends": ends, "taken_over_sessions": moved}, voices
 
 
-async def held_under(
-    harm: Callable[[], Coroutine[None, None, None]],
-    urls: Sequence[str],
-    sessions: int,
-    seconds: float,
-    say: Say = Script.of,
-) -> tuple[dict[str, float], list[Voice]]:
-    """Undisturbed sessions of each script, then all sessions while `harm` goes on, which is cancelled with the last."""
+async def undisturbed(url: str, sessions: int, seconds: float, say: Say = Script.of) -> list[Voice]:
+    """One session of each script that so many sessions will say."""
     scripts = [say(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
-    expected = await all_say(urls, scripts, len(scripts))
+    return await all_say(url, scripts, len(scripts))
+
+
+async def held_under(
+    harm: Callable[[], Coroutine[None, None, None]], urls: Sequence[str], expected: Sequence[Voice], sessions: int
+) -> tuple[dict[str, float], list[Voice]]:
+    """So many sessions of what the undisturbed said while `harm` goes on, which is cancelled with the last of them."""
+    scripts = [voice.script for voice in expected]
     opened = asyncio.Event()
     harming = asyncio.create_task(_after(opened, harm()))
     try:

@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 
 from streamscribe.bench.chaos_client import Resumer
-from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against, say_in_turn
+from streamscribe.bench.chaos_voice import Script, Voice, held_against, say_in_turn
 from streamscribe.bench.cluster_faults import (
     FREEZES,
     KILL_EVERY_S,
@@ -18,9 +18,11 @@ from streamscribe.bench.cluster_faults import (
     longest_wait_s,
     longest_waits_s,
     missing,
+    undisturbed,
 )
-from streamscribe.bench.kafka_cluster import Cluster, kafka_cluster
-from streamscribe.bench.load import CHUNK_S, OPEN_TIMEOUT_S, Refused, allow_files, connect, quantile_ms
+from streamscribe.bench.kafka_cluster import COST_MS, Cluster, kafka_cluster
+from streamscribe.bench.load import CHUNK_S, OPEN_DOOR, OPEN_TIMEOUT_S, Refused, allow_files, connect, quantile_ms
+from streamscribe.client.local_server import LocalServer
 from streamscribe.client.native import SILENCE_TIMEOUT_S
 from streamscribe.settings import StoreSettings
 
@@ -112,11 +114,10 @@ async def _fenced(cluster: Cluster) -> float:
 async def replaced(sessions: int, seconds: float) -> dict[str, float]:
     """Every gateway and every worker is told to end, one after the other, and another one takes its place."""
     allow_files(4 * sessions + SPARE_FILES)
-    scripts = [Script.of(seed, seconds) for seed in range(min(sessions, SCRIPTS))]
     codes: list[int] = []
+    expected = await _undisturbed(sessions, seconds)
+    voices = [Resumer(expected[number % len(expected)].script) for number in range(sessions)]
     async with kafka_cluster(GATEWAYS, WORKERS) as cluster:
-        expected = await all_say(cluster.urls, scripts, len(scripts))
-        voices = [Resumer(scripts[number % len(scripts)]) for number in range(sessions)]
         async with asyncio.TaskGroup() as tasks:
             for number, voice in enumerate(voices):
                 urls = cluster.urls[number % GATEWAYS :] + cluster.urls[: number % GATEWAYS]
@@ -187,8 +188,16 @@ async def without_broker(sessions: int) -> dict[str, float]:
 
 async def _under(harm: Harm, sessions: int, seconds: float, *, workers: int) -> tuple[dict[str, float], list[Voice]]:
     allow_files(sessions + SPARE_FILES)
+    expected = await _undisturbed(sessions, seconds)
     async with kafka_cluster(GATEWAYS, workers) as cluster:
-        return await held_under(partial(harm, cluster), cluster.urls, sessions, seconds)
+        return await held_under(partial(harm, cluster), cluster.urls, expected, sessions)
+
+
+async def _undisturbed(sessions: int, seconds: float) -> list[Voice]:
+    """In one process: what they hear is no bus' doing, and the broker, which takes longer for each fetch the more its
+    log holds, begins with the sessions that are measured."""
+    with LocalServer(["--profile=fake", f"--set=model.fake_cost_ms={COST_MS}", *OPEN_DOOR]) as server:
+        return await undisturbed(server.address.websocket, sessions, seconds)
 
 
 async def _answered_s(url: str, seconds: float) -> float:
