@@ -117,22 +117,21 @@ async def replaced(sessions: int, seconds: float) -> dict[str, float]:
     codes: list[int] = []
     expected = await _undisturbed(sessions, seconds)
     voices = [Resumer(expected[number % len(expected)].script) for number in range(sessions)]
-    async with kafka_cluster(GATEWAYS, WORKERS) as cluster:
-        async with asyncio.TaskGroup() as tasks:
-            for number, voice in enumerate(voices):
-                urls = cluster.urls[number % GATEWAYS :] + cluster.urls[: number % GATEWAYS]
-                tasks.create_task(voice.say(urls, silence_timeout_s=SILENCE_TIMEOUT_S))
-                await asyncio.sleep(1 / OPENED_PER_S)
-            began_s = perf_counter()
-            for number in range(GATEWAYS):
-                codes.append(await cluster.gateways[number].stop())
-                await cluster.add_gateway(number)
-            for _ in range(WORKERS):
-                await cluster.settled()
-                codes.append(await cluster.workers.pop(0).stop())
-                await cluster.add_workers(1)
-            took_s = perf_counter() - began_s
-            spoke = sum(not voice.whole for voice in voices)
+    async with kafka_cluster(GATEWAYS, WORKERS) as cluster, asyncio.TaskGroup() as tasks:
+        for number, voice in enumerate(voices):
+            urls = cluster.urls[number % GATEWAYS :] + cluster.urls[: number % GATEWAYS]
+            tasks.create_task(voice.say(urls, silence_timeout_s=SILENCE_TIMEOUT_S))
+            await asyncio.sleep(1 / OPENED_PER_S)
+        began_s = perf_counter()
+        for number in range(GATEWAYS):
+            codes.append(await cluster.gateways[number].stop())
+            await cluster.add_gateway(number)
+        for _ in range(WORKERS):
+            await cluster.settled()
+            codes.append(await cluster.workers.pop(0).stop())
+            await cluster.add_workers(1)
+        took_s = perf_counter() - began_s
+        spoke = sum(not voice.whole for voice in voices)
     silences_s = sorted(silence_s for voice in voices for silence_s in voice.silences_s)
     return held_against(expected, voices) | {
         "resumes": float(len(silences_s)),
