@@ -53,6 +53,12 @@ class Node:
         """As SIGSTOP: from now on nothing of it runs, timers neither."""
         self._frozen = True
 
+    async def stand_still(self, for_s: float) -> None:
+        """For so long."""
+        self.freeze()
+        await asyncio.sleep(for_s)
+        self.thaw()
+
     def thaw(self) -> None:
         """As SIGCONT: all that became due meanwhile runs, in its order."""
         self.thaw_in(asyncio.get_running_loop())

@@ -22,7 +22,7 @@ from streamscribe.worker.runner import Worker
 from tests.sim.broker import Broker, Message, SimSender
 from tests.sim.clock import Node
 from tests.sim.finals import FinalizerFleet, IsDeadlySegment, SimFinalizers
-from tests.sim.gateway import LIMITS, InOrder, WorkerProcess
+from tests.sim.gateway import GATEWAY, LIMITS, InOrder, WorkerProcess
 from tests.sim.group import Group, SimMembership
 from tests.sim.models import models_of
 from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
@@ -134,11 +134,13 @@ class Cluster:
         self.group = Group(self.broker, TOPICS.audio)
         self.store = SimStore(rng)
         self.behind_s = rng.choice((30.0, BEHIND_S))
+        self.gateway = GATEWAY.model_copy(update={"drain_timeout_s": rng.choice((3.0, 3.0, GATEWAY.drain_timeout_s))})
+        """Its gateways' settings: some wait for the ends of most sessions, some leave them to others."""
         self.outage_until = 0.0
         self.gateways = 0
-        self.numbers: dict[int, bool] = {}
-        """Of gateways, and whether one that lives has it."""
-        self._rng = rng
+        self.taken_over = 0
+        """Sessions that workers that have ended took over from others."""
+        self.rng = rng
         self._is_deadly = is_deadly
         self.finalizers: FinalizerFleet | None = None
         if is_deadly_segment is not None:
@@ -148,17 +150,10 @@ class Cluster:
 
     def new_id(self, tenant: TenantId) -> SessionId:
         """As random as the seed is."""
-        return SessionId(f"s{self._rng.getrandbits(64):016x}")
-
-    def take_number(self) -> int:
-        """A number of a gateway that is over as soon as a new one."""
-        number = self._rng.choice([n for n in range(KAFKA.result_partitions) if not self.numbers.get(n)])
-        self.broker.met["number given again"] += number in self.numbers
-        self.numbers[number] = True
-        return number
+        return SessionId(f"s{self.rng.getrandbits(64):016x}")
 
     async def _keep(self, number: int) -> None:
-        loop, rng, lives = asyncio.get_running_loop(), self._rng, 0
+        loop, rng, lives = asyncio.get_running_loop(), self.rng, 0
         while True:
             while loop.time() < self.outage_until:
                 await asyncio.sleep(self.outage_until - loop.time())
@@ -173,17 +168,18 @@ class Cluster:
             finally:
                 del self.processes[number]
                 await asyncio.shield(process.end())
+                self.taken_over += process.bus.taken_over
                 if self.finalizers is not None and process.asking is not None:
                     self.finalizers.count(process.asking)
             await asyncio.sleep(rng.uniform(0.1, 1.0))
 
     def _worker(self, node: Node) -> KafkaWorker:
-        fleet, settings, cost_s = self.finalizers, WorkerSettings(), self._rng.choice((0.002, 0.02, 0.2))
+        fleet, settings, cost_s = self.finalizers, WorkerSettings(), self.rng.choice((0.002, 0.02, 0.2))
         elsewhere = asking = None
         if fleet is not None:
             settings = fleet.habits.worker
             elsewhere, asking = fleet.recognition(node)
-        models = models_of(self._rng, first_pass=True, cost_s=cost_s, elsewhere=elsewhere)
+        models = models_of(self.rng, first_pass=True, cost_s=cost_s, elsewhere=elsewhere)
         return KafkaWorker(node, self.group, self.store, models, self._is_deadly, settings, asking)
 
     async def is_idle(self, within_s: float) -> bool:

@@ -22,10 +22,10 @@ KINDS = {
 or it vanishes for good; a worker is told to go, and still speaks for a while; all workers are gone; a gateway drains;
 a gateway's loop stands still; the clock jumps; a cluster's store or its brokers are away."""
 
-CLUSTER_KINDS = KINDS | {"die": 1.2, "drain": 1.0, "bus": 0.4, "empty": 0.5}
+CLUSTER_KINDS = KINDS | {"die": 1.2, "drain": 2.0, "bus": 0.4, "empty": 0.5, "stall": 2.0, "freeze": 5.0, "jump": 1.0}
 """Where sessions go on at another gateway: one dies, or can read its results no more; the store comes back empty."""
 
-FINALS_KINDS = CLUSTER_KINDS | {
+FINALIZER_KINDS = {
     "finalizer dies": 8.0,
     "finalizer freezes": 5.0,
     "finalizer goes": 4.0,
@@ -35,6 +35,8 @@ FINALS_KINDS = CLUSTER_KINDS | {
 }
 """Where finalizers recognise: one is killed, stands still, is told to go, can answer nothing for a while, and perhaps
 ends then, or can hear nothing more; all are gone."""
+
+FINALS_KINDS = CLUSTER_KINDS | FINALIZER_KINDS
 
 
 @dataclass(frozen=True, slots=True)

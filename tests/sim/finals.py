@@ -241,15 +241,13 @@ class FinalizerFleet:
         self.timed_out += asking.timed_out
 
     async def suffers(self, fault: Fault) -> bool:
-        """Does what goes wrong with finalizers; False for what concerns others."""
+        """Does what goes wrong with finalizers; False where there is none that it could befall."""
         process = self.processes.get(fault.worker % self.size)
         match fault.kind:
             case "finalizer dies" if process is not None:
                 await process.end()
             case "finalizer freezes" if process is not None:
-                process.node.freeze()
-                await asyncio.sleep(fault.for_s)
-                process.node.thaw()
+                await process.node.stand_still(fault.for_s)
             case "finalizer goes" if process is not None:
                 process.told_to_go = True
             case "finalizer is mute" if process is not None:
@@ -263,8 +261,8 @@ class FinalizerFleet:
                 self.outage_until = asyncio.get_running_loop().time() + fault.for_s
                 for one in list(self.processes.values()):
                     await one.end()
-            case kind:
-                return "finalizer" in kind
+            case _:
+                return False
         return True
 
     async def is_idle(self, within_s: float) -> bool:

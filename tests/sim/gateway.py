@@ -1,7 +1,6 @@
 """A gateway of the simulation: a real hub and real connections, on whichever bus."""
 
 import asyncio
-import random
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -47,7 +46,10 @@ class Counts:
 
     failed: list[str] = field(default_factory=list)
     taken_over: int = 0
+    moved_here: int = 0
     fenced: int = 0
+    stale: list[str] = field(default_factory=list)
+    """What an owner told that a newer one had spoken after, and the hub heard (law 2)."""
     quarantined: set[SessionId] = field(default_factory=set)
 
 
@@ -109,6 +111,7 @@ class GatewayProcess:
     """A gateway with its clients' connections; `processes` are the workers that may hear them."""
 
     processes: dict[int, WorkerProcess]
+    settings = GATEWAY
 
     def __init__(
         self,
@@ -170,9 +173,13 @@ class GatewayProcess:
     async def drain(self) -> None:
         """The gateway goes: its sessions end with their finals, or when the time is over."""
         self.drained = True
-        await self.node.spawn(drain(self.hub, GATEWAY))
+        await self.node.spawn(drain(self.hub, self.settings))
 
-    def follower(self, rng: random.Random) -> "GatewayProcess":
+    async def failed(self) -> None:
+        """Returns when it cannot go on."""
+        await asyncio.get_running_loop().create_future()
+
+    async def follower(self) -> "GatewayProcess":
         """The one that takes its place once it has drained."""
         raise NotImplementedError
 

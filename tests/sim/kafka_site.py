@@ -1,16 +1,19 @@
 """A gateway of a cluster, with the real register that gateways share: it dies, drains, or loses its bus."""
 
-import random
+import asyncio
+from contextlib import suppress
 from typing import Any
 
+from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bus.kafka.dead_letter import DeadLetters
 from streamscribe.bus.kafka.gateway import KafkaGatewayBus
-from streamscribe.core.errors import BusUnavailable
-from streamscribe.core.ids import SessionId
-from streamscribe.core.records import Record
+from streamscribe.core.errors import BusUnavailable, StoreUnavailable
+from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.records import Emitted, Record, WorkerEvent
 from streamscribe.gateway.door import OpenDoor
 from streamscribe.gateway.moving import Mover
 from streamscribe.gateway.seats import SeatKeeper
+from streamscribe.ports import EventHandler
 from tests.sim.broker import Broker, SimReader, SimSender, cancel_all
 from tests.sim.clock import Node
 from tests.sim.cluster import KAFKA, MAX_MESSAGE_BYTES, Cluster
@@ -19,6 +22,7 @@ from tests.sim.pasts import SimPasts
 from tests.sim.store import SEAT_TTL_S, StoreEnd
 
 MAX_NEW_PER_MIN = 1000
+KEEP_EVERY_S = SEAT_TTL_S / 3
 
 
 class _GatewayEnd(KafkaGatewayBus):
@@ -33,35 +37,79 @@ class _GatewayEnd(KafkaGatewayBus):
         self.sim_sender: SimSender = sender
         self._sender, self._reader, self._pasts = sender, reader, pasts
         self._dead_letters = DeadLetters(sender, self._topics.dead_letter)
+        self.stale: list[str] = []
+        self._newest: dict[SessionId, int] = {}
+        self._is_stale = False
+
+    def attach_gateway(self, handler: EventHandler) -> None:
+        def hear(event: WorkerEvent) -> None:
+            if self._is_stale:
+                self.stale.append(type(event).__name__)
+            handler(event)
+
+        super().attach_gateway(hear)
+
+    def _deliver(self, event: Emitted, epoch: LeaseEpoch) -> None:
+        self._newest[event.session_id] = newest = max(epoch, self._newest.get(event.session_id, epoch))
+        self._is_stale = epoch < newest
+        super()._deliver(event, epoch)
+        self._is_stale = False
 
 
 class KafkaSite(GatewayProcess):
     """A gateway of a cluster; `Cluster.close` is not its affair."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """It reads a partition of results that no gateway has now; often one had it before."""
-        self._number = cluster.take_number()
-        name = f"gateway-{self._number}-{cluster.gateways}"
-        cluster.gateways += 1
+    @classmethod
+    async def start(cls, cluster: Cluster, had: int | None = None) -> "KafkaSite":
+        """One more gateway; it waits for a number, often that which one before it `had`, and begins anew where the
+        store fails."""
+        rng = cluster.rng
+        at = had if had is not None and rng.random() < 0.5 else rng.randrange(KAFKA.result_partitions)
+        while True:
+            name = f"gateway-{cluster.gateways}"
+            cluster.gateways += 1
+            node, store = Node(name), StoreEnd(cluster.store)
+            end: Any = store
+            claim = GatewayNumber(end, name, KEEP_EVERY_S, lambda count: at)
+            with suppress(StoreUnavailable):
+                return cls(cluster, name, node, store, claim, await node.spawn(claim.take(KAFKA)))
+            await asyncio.sleep(rng.uniform(0.1, 1.0))
+
+    def __init__(
+        self, cluster: Cluster, name: str, node: Node, store_end: StoreEnd, claim: GatewayNumber, number: int
+    ) -> None:
+        """It reads the partition of results of its number; often another one had it before."""
         self.cluster = cluster
+        self.settings = cluster.gateway
+        self._number = number
         self.processes = cluster.processes
-        node = Node(name)
-        self.bus = _GatewayEnd(KAFKA, BACKLOG_S, MAX_MESSAGE_BYTES, self._number)
+        self.bus = _GatewayEnd(KAFKA, BACKLOG_S, MAX_MESSAGE_BYTES, number)
         self.bus.begin(cluster.broker, node)
-        self._store = StoreEnd(cluster.store)
-        store: Any = self._store
-        self._seats = SeatKeeper(store, name, SEAT_TTL_S / 3, MAX_NEW_PER_MIN)
-        mover = Mover(self._seats, store, self.bus, name, every_s=1.0, behind_s=cluster.behind_s)
+        self._store, self._claim = store_end, claim
+        store: Any = store_end
+        self._seats = SeatKeeper(store, name, KEEP_EVERY_S, MAX_NEW_PER_MIN)
+        self._mover = mover = Mover(self._seats, store, self.bus, name, every_s=1.0, behind_s=cluster.behind_s)
         late: Any = InOrder()
         mover._late = late
-        super().__init__(name, node, self.bus, OpenDoor(), Counts(), mover, cluster.new_id)
-        self._running = [node.spawn(self._seats.run()), node.spawn(mover.run())]
+        super().__init__(name, node, self.bus, OpenDoor(), Counts(stale=self.bus.stale), mover, cluster.new_id)
+        self._numberless = asyncio.Event()
+        works = self._seats.run(), mover.run(), self._end_without_number()
+        self._running = [node.spawn(work) for work in works]
 
     def records(self, session_id: SessionId) -> list[Record]:
         return self.cluster.records(session_id)
 
-    def follower(self, rng: random.Random) -> "KafkaSite":
-        return KafkaSite(self.cluster)
+    async def _end_without_number(self) -> None:
+        """As `bootstrap.cluster.gateway`."""
+        await self._claim.lost()
+        await self._seats.keep()
+        self._numberless.set()
+
+    async def failed(self) -> None:
+        await self._numberless.wait()
+
+    async def follower(self) -> "KafkaSite":
+        return await KafkaSite.start(self.cluster, self._number)
 
     def outage(self, until: float) -> None:
         self.cluster.outage_until = until
@@ -103,14 +151,14 @@ class KafkaSite(GatewayProcess):
     async def _end(self) -> None:
         await self.node.spawn(self._end_inside())
         await self._close_connections()
-        self.counts.fenced = self.bus.fenced
-        self.cluster.numbers[self._number] = False
+        self.counts.fenced, self.counts.moved_here = self.bus.fenced, self._mover.taken
 
     async def _end_inside(self) -> None:
         await self.hub.close()
         await self._seats.close()
         await cancel_all(self._running)
         await self.bus.close()
+        await self._claim.free()
 
     def check_integrity(self) -> None:
         super().check_integrity()

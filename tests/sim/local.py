@@ -96,8 +96,8 @@ class Site(GatewayProcess):
                 link.close()
             await asyncio.sleep(rng.uniform(0.1, 1.0))
 
-    def follower(self, rng: random.Random) -> "Site":
-        return Site(f"{self.name}+", rng, len(self._keepers))
+    async def follower(self) -> "Site":
+        return Site(f"{self.name}+", self._rng, len(self._keepers))
 
     def outage(self, until: float) -> None:
         self._outage_until = until

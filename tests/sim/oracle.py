@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ MOVES = {"die", "bus", "drain"}
 
 HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "broker", "die", "bus", "empty"}
 """After these the finals of a gateway that drains may not come in its time."""
+
+ENDS_AT_ONCE = {"bus", "number lost"}
+"""A gateway ends without a drain: sessions that have only begun can go on nowhere."""
 
 FAILED = {"quarantined", "store_unavailable"}
 """A worker has said so."""
@@ -63,6 +67,8 @@ def _check(run: Run, client: SimClient) -> None:
     expected = undisturbed(whole)
     wanted = [shown(result) for result in expected.finals]
     heard = finals(client.results, degraded(run, client.results, wanted))
+    for channel, told in voice(client).items():
+        assert is_part_in_order(told, by_channel(voice_of(expected.voice))[channel]), "voice is told once, in order"
     if client.closed is not None:
         assert isinstance(records[-1], AudioEnded)
         assert b"".join(r.data for r in records if isinstance(r, AudioChunk)) == client.script.audio, "all is heard"
@@ -73,7 +79,7 @@ def _check(run: Run, client: SimClient) -> None:
         flushes(run, client, records)
         if not client.disconnects and not run.happened.keys() & MOVES:
             assert client.flushed == expected.flushes, "flushes are answered once, in order"
-            assert voice(client) == voice_of(expected.voice)
+            assert voice(client) == by_channel(voice_of(expected.voice)), "voice is told"
         return
     assert all(final in wanted for final in heard)
     if client.error is not None:
@@ -91,7 +97,9 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
     unsure = run.cluster is not None and bool(run.cluster.store.was_unsure or happened["store"] or happened["empty"])
     match error:
         case "draining":
-            return any(site.drained for site in run.sites) or happened["bus"] > 0
+            if run.cluster is None:
+                return any(site.drained for site in run.sites)
+            return unsure or bool(happened.keys() & ENDS_AT_ONCE)  # else all sessions go on at another gateway
         case "session_not_found":
             if quarantined:  # told to a connection that had broken
                 return True
@@ -104,7 +112,7 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
             return unsure and client.session_id in run.cluster.store.missed
         case "quarantined":
             deadly = client.name in {victim[0] for victim in (run.deadly, run.deadly_segment) if victim is not None}
-            ends = sum(fault.kind in ("crash", "freeze") for fault in run.faults)
+            ends = sum(happened[kind] for kind in ("crash", "freeze", "outage"))
             return quarantined and (deadly or ends >= 2 or finalizers_ended(run, unsure))
         case "model_unavailable":  # no finalizer has answered in time
             fleet = None if run.cluster is None else run.cluster.finalizers
@@ -112,6 +120,12 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
         case "store_unavailable":  # it is empty, and so is the worker
             return happened["empty"] > 0
     return False
+
+
+def law_2(run: Run) -> None:
+    """Nothing of a former owner was taken, by gateways or by the store."""
+    assert not any(site.counts.stale for site in run.sites), "a former owner was heard"
+    assert run.cluster is None or not run.cluster.store.stale, "a former owner wrote"
 
 
 def attempts_are_over(run: Run) -> None:
@@ -127,7 +141,7 @@ def finalizers_ended(run: Run, unsure: bool) -> bool:
 
     A store that does not say what it has counted has a deadly segment tried again and again, in company.
     """
-    ends = sum(fault.kind in ENDS_OF_FINALIZERS for fault in run.faults)
+    ends = sum(run.happened[kind] for kind in ENDS_OF_FINALIZERS)
     return ends >= 3 or (run.deadly_segment is not None and (ends >= 1 or unsure))
 
 
@@ -218,10 +232,26 @@ def shown_wire(result: ResultMessage) -> tuple[Any, ...]:
     return (result.segment_id, result.pass_, result.channel, result.text, *times, words, result.confidence)
 
 
-def voice(client: SimClient) -> list[tuple[int, bool, int]]:
-    told = [(one.channel, isinstance(one, SpeechStartedMessage), one.at_ms) for one in client.voice]
-    return sorted(told, key=lambda activity: activity[0])
+Voice = tuple[int, bool, int]
+"""Channel, whether it began, and when."""
 
 
-def voice_of(activities: list[m.SpeechActivity]) -> list[tuple[int, bool, int]]:
+def voice(client: SimClient) -> dict[int, list[Voice]]:
+    return by_channel([(one.channel, isinstance(one, SpeechStartedMessage), one.at_ms) for one in client.voice])
+
+
+def by_channel(voice: list[Voice]) -> dict[int, list[Voice]]:
+    found = defaultdict[int, list[Voice]](list)
+    for change in voice:
+        found[change[0]].append(change)
+    return found
+
+
+def is_part_in_order(part: list[Voice], whole: list[Voice]) -> bool:
+    """Whether it is the whole without some: each one is there once."""
+    rest = iter(whole)
+    return all(one in rest for one in part)
+
+
+def voice_of(activities: list[m.SpeechActivity]) -> list[Voice]:
     return [(one.channel, one.started, one.at_ms) for one in activities]

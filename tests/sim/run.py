@@ -20,14 +20,15 @@ from tests.sim import oracle
 from tests.sim.client import SimClient
 from tests.sim.clock import VirtualLoop, run_virtually
 from tests.sim.cluster import ORPHANED_AFTER_S, Cluster
-from tests.sim.faults import CLUSTER_KINDS, FINALS_KINDS, KINDS, Fault, plan
+from tests.sim.faults import CLUSTER_KINDS, FINALIZER_KINDS, FINALS_KINDS, KINDS, Fault, plan
 from tests.sim.finals import MAX_INSIDE, FinalizerFleet, is_expected
 from tests.sim.gateway import GatewayProcess, InOrder
 from tests.sim.kafka_site import KafkaSite
 from tests.sim.local import Site
 from tests.sim.network import Delay, WebSocket
+from tests.sim.places import Places
 from tests.sim.script import VARIETIES, Say, script
-from tests.sim.store import LEASE_TTL_S
+from tests.sim.store import LEASE_TTL_S, SEAT_TTL_S
 
 LIVENESS_S = 60.0
 DEADLY_SHARE = 0.06
@@ -99,8 +100,12 @@ class Run:
         if self.cluster is not None:
             found.update(self.cluster.broker.met + self.cluster.store.met)
         found["reconnect"] = sum(client.disconnects for client in self.clients)
+        found["moved to another gateway"] = sum(site.counts.moved_here for site in self.sites)
         found["takeovers"] = sum(site.counts.taken_over for site in self.sites)
         found["fenced"] = sum(site.counts.fenced for site in self.sites)
+        if self.cluster is not None:
+            found["takeovers"] += self.cluster.taken_over
+            found["fenced by the store"] = self.cluster.store.sessions.counts().fenced
         return found
 
     @property
@@ -126,6 +131,7 @@ def simulate(seed: int) -> Run:
         _nothing_left(loop)
         for client in run.clients:
             oracle.check(run, client)
+        oracle.law_2(run)
         oracle.attempts_are_over(run)
     except BaseException as error:
         error.add_note(f"seed {seed}: repeat it with  .venv/bin/python -m tests.sim.run {seed}")
@@ -151,9 +157,7 @@ class _Stage:
         self.run = run
         self.rng = random.Random(run.seed)
         self.loop = asyncio.get_running_loop()
-        self._homes: dict[str, GatewayProcess] = {}
-        self._slots: list[GatewayProcess] = []
-        """The gateways that are there, or were the last ones in their places."""
+        self._places: Places
 
     async def play(self) -> None:
         """Clients speak while faults come; then all must end in time."""
@@ -167,10 +171,10 @@ class _Stage:
             )
             cluster.broker.late_share = LATE_SHARE if run.seed % 8 == 7 or run.seed % 32 == 5 else 0.0
             cluster.broker.twice_share = TWICE_SHARE if run.seed % 16 in (9, 15) or run.seed % 32 == 21 else 0.0
-            run.sites += [KafkaSite(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
+            run.sites += [await KafkaSite.start(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
         else:
             run.sites += [Site(f"gateway-{number}", rng, workers) for number in range(gateways)]
-        self._slots = list(run.sites)
+        self._places = Places(run, rng)
         began_s = self.loop.time()
         for number in range(rng.randrange(1, 5)):
             self._enrol(number)
@@ -203,6 +207,7 @@ class _Stage:
             for task in (*tasks, checking, faulting):
                 task.cancel()
             await asyncio.wait((*tasks, checking, faulting))
+            await self._places.close()
             for site in run.sites:
                 await site.close()
             if run.cluster is not None:
@@ -224,7 +229,7 @@ class _Stage:
         rng = random.Random(f"{self.run.seed} client {number}")
         name = f"client-{number}"
         self.run.clients.append(SimClient(name, script(rng.randrange(VARIETIES)), self._connect, rng, self._told))
-        self._homes[name] = rng.choice(self.run.sites)
+        self._places.enrol(name)
 
     async def _client(self, client: SimClient) -> None:
         await asyncio.sleep(self.rng.uniform(0, 3))
@@ -233,16 +238,8 @@ class _Stage:
 
     def _connect(self, name: str) -> WebSocket:
         socket = WebSocket(Delay(self.rng, 0.02, slow=0.02, slow_s=0.5))
-        self.loop.call_later(self.rng.uniform(0, 0.05), self._door(name).serve, socket, name)
+        self.loop.call_later(self.rng.uniform(0, 0.05), self._places.door(name).serve, socket, name)
         return socket
-
-    def _door(self, name: str) -> GatewayProcess:
-        """The gateway that a client comes to: in a cluster often another one than before."""
-        home = self._homes[name]
-        open_now = [site for site in self._slots if not site.closed and not site.hub.draining]
-        if self.run.cluster is not None and open_now and (home not in open_now or self.rng.random() < 0.3):
-            home = self._homes[name] = self.rng.choice(open_now)
-        return home
 
     def _told(self, name: str, message: ServerWire) -> None:
         self.run.note(name, *_told(message))
@@ -276,12 +273,15 @@ class _Stage:
             task.result()
 
     async def _do(self, fault: Fault) -> None:
-        if self._fleet is not None and await self._fleet.suffers(fault):
+        if await self._happens(fault):
             self.run.happened[fault.kind] += 1
-            return
-        site = (self.run.sites if self.run.cluster is None else self._slots)[fault.site]
+
+    async def _happens(self, fault: Fault) -> bool:
+        """Returns when the fault is over; False where there was nothing that it could befall."""
+        if self._fleet is not None and fault.kind in FINALIZER_KINDS:
+            return await self._fleet.suffers(fault)
+        site = self._places.now[fault.site]
         process = site.processes.get(fault.worker)
-        self.run.happened[fault.kind] += 1
         match fault.kind:
             case "crash" if process is not None:
                 process.cause = "exit" if fault.suspect else "memory"
@@ -289,15 +289,11 @@ class _Stage:
             case "freeze" if process is not None:
                 if fault.for_s > LEASE_TTL_S and process.worker.sessions:
                     self.run.happened["freeze past the lease"] += 1
-                process.node.freeze()
-                await asyncio.sleep(fault.for_s)
-                process.node.thaw()
+                await process.node.stand_still(fault.for_s)
             case "move" if process is not None and process.joined:
                 process.cause = "moved"
-            case "stall":
-                site.node.freeze()
-                await asyncio.sleep(min(fault.for_s, 1.5))
-                site.node.thaw()
+            case "stall" if not (home := self._places.home(fault.client)).closed:
+                await self._places.stall(home, min(6 * fault.for_s, 2 * SEAT_TTL_S), given_up=fault.suspect)
             case "jump":
                 self.loop.jump(fault.for_s)
             case "outage":
@@ -305,36 +301,28 @@ class _Stage:
                 for one in list(site.processes.values()):
                     one.cause = "memory"
                     await one.end()
-            case "store" | "broker" | "empty":
+            case "store" | "broker" | "empty" if self.run.cluster is not None:
                 site.lose(fault.kind, self.loop.time() + fault.for_s)
             case "disconnect" | "vanish":
                 client = next(one for one in self.run.clients if one.name == fault.client)
-                client.lose_connection(
+                return client.lose_connection(
                     for_s=fault.for_s, noticed_after_s=fault.noticed_s, for_good=fault.kind == "vanish"
                 )
-            case "drain":
+            case "drain" if not (site.closed or site.drained):
                 await site.drain()
                 if self.run.cluster is not None:
                     await site.close()
-                self._replace(site)
+                await self._places.replace(site)
             case "die" if not site.closed:
                 await site.die()
                 await asyncio.sleep(fault.for_s)
-                self._replace(site)
+                await self._places.replace(site)
             case "bus" if not site.closed:
                 await site.lose_bus()
-                self._replace(site)
-
-    def _replace(self, site: GatewayProcess) -> None:
-        """The next gateway takes the place of one that is gone."""
-        if site not in self._slots:
-            return
-        new = site.follower(self.rng)
-        self.run.sites.append(new)
-        self._slots[self._slots.index(site)] = new
-        for name, home in self._homes.items():
-            if home is site:
-                self._homes[name] = new
+                await self._places.replace(site)
+            case _:
+                return False
+        return True
 
 
 def _told(message: ServerWire) -> tuple[Any, ...]:

@@ -10,10 +10,13 @@ from typing import Any
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.core.ids import SessionId
 from streamscribe.store.memory_sessions import MemorySessions
+from streamscribe.store.numbers import NumbersTaken
 from streamscribe.store.redis_attempts import RedisAttempts
 
 LEASE_TTL_S = 2.0
 SEAT_TTL_S = 6.0
+_FENCED = ("save", "note", "forget")
+_OF_NUMBERS = ("take_number", "free_number")
 EPOCHS_A_LIFE = 10**6
 """Redis' epochs are times, so that none comes again though it has lost everything: its next life is so much later."""
 
@@ -29,12 +32,16 @@ class SimStore:
         self.was_unsure = self.unsure > 0
         self.met: Counter[str] = Counter()
         """How often it did something and did not tell."""
+        self.stale: list[str] = []
+        """What owners wrote whose sessions were others' by then (law 2)."""
         self.lives = 0
         self.missed: set[SessionId] = set()
         """Sessions whose tickets were asked for and not there."""
         self.sessions = self._new()
         self.attempts: dict[str, set[str]] = {}
         """Of finalizers at segments: who has begun which and not ended it."""
+        self.numbers: dict[int, tuple[float, str]] = {}
+        """Of gateways: until when each is whose."""
         self.blamed: set[str] = set()
         """What of it may be left: of segments that finalizers were at which ended."""
 
@@ -49,6 +56,24 @@ class SimStore:
         self.lives += 1
         self.sessions = self._new()
         self.attempts.clear()
+        self.numbers.clear()
+
+    async def take_number(self, gateway: str, numbers: range) -> int | NumbersTaken:
+        """As `take_number.lua`."""
+        now_s = asyncio.get_running_loop().time()
+        for number in numbers:
+            ends_s, holder = self.numbers.get(number, (0.0, ""))
+            if ends_s <= now_s or holder == gateway:
+                self.met["number given again"] += holder not in ("", gateway)
+                self.numbers[number] = now_s + SEAT_TTL_S, gateway
+                return number
+        taken = sorted(self.numbers[number] for number in numbers)
+        return NumbersTaken(round(taken[0][0] * 1e6), round(taken[-1][0] * 1e6), taken[0][1])
+
+    async def free_number(self, gateway: str, number: int) -> None:
+        """As `free_number.lua`, but for who had it."""
+        if self.numbers.get(number, (0.0, ""))[1] == gateway:
+            self.numbers[number] = 0.0, gateway
 
 
 class StoreEnd:
@@ -66,7 +91,11 @@ class StoreEnd:
         return await self.ask(partial(self._done, method, *args, **kwargs))
 
     async def _done(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        answer = await getattr(self._store.sessions, method)(*args, **kwargs)
+        held = self._store.sessions._leases.newest(args[0].session_id) if method in _FENCED else None
+        shared: Any = self._store if method in _OF_NUMBERS else self._store.sessions
+        answer = await getattr(shared, method)(*args, **kwargs)
+        if method in _FENCED and (held is None or held.epoch != args[0].epoch):
+            self._store.stale.append(method)
         if method == "ticket" and answer is None:
             self._store.missed.add(args[0])
         return answer

@@ -10,15 +10,18 @@ import pytest
 from streamscribe.bus.kafka.finals.asking import Finalizers
 from streamscribe.bus.kafka.finals.ledger import Ledger
 from streamscribe.bus.kafka.gaps import Gaps
+from streamscribe.bus.kafka.gateway import KafkaGatewayBus
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.bus.kafka.positions import Positions
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.downlink import Downlink
+from streamscribe.core.lease import LeaseTable
 from streamscribe.core.quarantine import Ends
-from streamscribe.core.records import Flushed, SessionOpened
+from streamscribe.core.records import Flushed, SessionOpened, SpeechStarted, SpeechStopped, WorkerEvent
 from streamscribe.core.result_log import ResultLog
 from streamscribe.core.session_past import SessionPast
+from streamscribe.gateway.live_session import LiveSession
 from streamscribe.wire.final_requests import FinalAnswer, decode_answer
 from streamscribe.worker import finals, stream
 from streamscribe.worker.recovery import beginning
@@ -79,6 +82,12 @@ LIST = {
     "drain": "drain",
     "rebalance": "partition moved",
     "a gateway's number given again": "number given again",
+    "freeze of a gateway past its seats": "stall past the seat",
+    "a gateway whose number is another's": "number lost",
+    "session at another gateway": "moved to another gateway",
+    "session at another worker": "takeovers",
+    "event of a former owner": "fenced",
+    "write of a former owner": "fenced by the store",
 }
 """What is to be injected, and what it is counted as; all is delayed."""
 
@@ -132,7 +141,7 @@ def test_it_finds_a_worker_that_numbers_segments_anew(monkeypatch: pytest.Monkey
 def test_it_finds_a_gateway_that_forwards_a_second_final(monkeypatch: pytest.MonkeyPatch) -> None:
     may_follow = ResultLog._may_follow
     monkeypatch.setattr(ResultLog, "_may_follow", lambda self, result: result.is_final or may_follow(self, result))
-    finds(LOCAL)
+    finds(KAFKA)
 
 
 def test_it_finds_a_flush_that_is_answered_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +187,36 @@ def test_it_finds_a_session_that_nobody_ends_when_its_gateway_and_client_are_gon
 @pytest.mark.timeout(240)
 def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ends, "guilty", property(lambda self: False))
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_gateway_that_drains_and_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LiveSession, "movable", property(lambda self: False))
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_voice_that_is_told_again_after_a_takeover(monkeypatch: pytest.MonkeyPatch) -> None:
+    hear = SessionPast.hear
+
+    def deaf(self: SessionPast, event: WorkerEvent) -> None:
+        if not isinstance(event, SpeechStarted | SpeechStopped):
+            hear(self, event)
+
+    monkeypatch.setattr(SessionPast, "hear", deaf)
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_gateway_that_hears_a_former_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaGatewayBus, "_current", lambda self, session_id, epoch: self._lanes.get(session_id))
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_a_store_in_which_a_former_owner_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LeaseTable, "fence", lambda self, session_id, epoch: None)
     finds(KAFKA)
 
 
