@@ -38,7 +38,9 @@ class PositionsMachine(RuleBasedStateMachine):
 
     @rule(session_id=names, share=st.floats(0, 1))
     def go_further(self, session_id: SessionId, share: float) -> None:
-        index = max(self.checkpoint.get(session_id, 0), int(share * (self.came.get(session_id, 0) + 1)))
+        if session_id not in self.came:
+            return
+        index = max(self.checkpoint.get(session_id, 0), int(share * (self.came[session_id] + 1)))
         self.checkpoint[session_id] = index
         self.positions.drop_before(session_id, index)
 

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SlowReader, StreamScribeError
+from streamscribe.core.errors import BadRequest, BusUnavailable, Draining, SlowReader
 from streamscribe.core.messages import (
     Ack,
     Audio,
@@ -206,11 +206,18 @@ class SessionMachine(RuleBasedStateMachine):
             self.handle(End())
 
     @precondition(reading)
-    @rule(really=seldom, error=st.sampled_from([BadRequest(), SlowReader()]))
-    def something_fatal_happens(self, really: bool, error: StreamScribeError) -> None:
+    @rule(really=seldom)
+    def client_reads_too_slowly(self, really: bool) -> None:
         if really:
-            self.handle(Invalid(error) if isinstance(error, BadRequest) else Killed(error))
+            self.handle(Killed(SlowReader()))
             assert self.released
+
+    @precondition(reading)
+    @rule(really=seldom)
+    def client_sends_what_cannot_be(self, really: bool) -> None:
+        if really:
+            self.handle(Invalid(BadRequest()))
+            assert self.released or not self.connected
 
     @precondition(lambda self: not self.released)
     @rule(really=seldom)
