@@ -206,18 +206,11 @@ class SessionMachine(RuleBasedStateMachine):
             self.handle(End())
 
     @precondition(reading)
-    @rule(really=seldom)
-    def client_reads_too_slowly(self, really: bool) -> None:
+    @rule(really=seldom, event=st.sampled_from([Invalid(BadRequest()), Killed(SlowReader())]))
+    def something_fatal_happens(self, really: bool, event: Invalid | Killed) -> None:
         if really:
-            self.handle(Killed(SlowReader()))
-            assert self.released
-
-    @precondition(reading)
-    @rule(really=seldom)
-    def client_sends_what_cannot_be(self, really: bool) -> None:
-        if really:
-            self.handle(Invalid(BadRequest()))
-            assert self.released or not self.connected
+            self.handle(event)
+            assert self.released or (isinstance(event, Invalid) and not self.connected)
 
     @precondition(lambda self: not self.released)
     @rule(really=seldom)
