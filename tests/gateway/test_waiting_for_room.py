@@ -17,6 +17,7 @@ from streamscribe.gateway.door import Admission, OpenDoor
 from streamscribe.gateway.drain import drain
 from streamscribe.gateway.endpoint import TRANSPORT, FunasrEndpoint, WebSocketEndpoint
 from streamscribe.gateway.hub import Hub
+from streamscribe.gateway.live_session import MOST_READERS
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import Tenant
 from streamscribe.settings import GatewaySettings, LimitSettings
@@ -82,6 +83,13 @@ class Rig:
         assert self.worker.chunks() < LIMITS.max_backlog_s * 10 + 1
         return socket
 
+    def come_back(self, connected: dict[str, Any]) -> WebSocket:
+        """A connection of a client that goes on with what it was told at first."""
+        again = self.connect(NATIVE, f"session_id={connected['session_id']}")
+        resume = {"type": "resume", "last_version": 0, "last_acked_sequence": None}
+        again.transmit(json.dumps(resume | {name: connected[name] for name in ("session_id", "resume_token")}))
+        return again
+
     async def empty_after(self) -> float:
         """How long it takes until no session is left."""
         begun_at = asyncio.get_running_loop().time()
@@ -135,9 +143,7 @@ def test_a_client_that_comes_back_while_its_last_connection_waits_goes_on_and_no
             connected = json.loads(await socket.recv())
             socket.sever(0.0)
             await asyncio.sleep(2 * LAST_WORDS_S)
-            again = made.connect(NATIVE, f"session_id={connected['session_id']}")
-            resume = {"type": "resume", "last_version": 0, "last_acked_sequence": None}
-            again.transmit(json.dumps(resume | {name: connected[name] for name in ("session_id", "resume_token")}))
+            again = made.come_back(connected)
             resumed = json.loads(await again.recv())
             for _ in range(3):
                 again.transmit(CHUNK)
@@ -148,6 +154,34 @@ def test_a_client_that_comes_back_while_its_last_connection_waits_goes_on_and_no
             assert (said[-1]["type"], code) == ("closed", 1000)
             chunks = [record for record in made.worker.records if isinstance(record, AudioChunk)]
             assert [chunk.sequence for chunk in chunks] == list(range(resumed["next_sequence"] + 3))
+
+    in_virtual_time(main)
+
+
+def test_who_comes_back_again_and_again_while_nothing_has_room_brings_no_more_than_a_few_messages() -> None:
+    async def main() -> None:
+        async with rig() as made:
+            socket = await made.fill(NATIVE)
+            connected = json.loads(await socket.recv())
+            told = []
+            for _ in range(3 * MOST_READERS):
+                again = made.come_back(connected)
+                again.transmit(CHUNK)
+                told.append(json.loads(await again.recv()))
+                await asyncio.sleep(0.1)
+            assert [one["type"] for one in told].count("resumed") == MOST_READERS - 1
+            refusals = [one for one in told if one["type"] == "error"]
+            assert {(one["name"], one["retry_after_ms"] > 0) for one in refusals} == {("overloaded", True)}
+            made.worker.hold = False
+            made.worker.settle_all()
+            await asyncio.sleep(1)
+            last = made.come_back(connected)
+            assert json.loads(await last.recv())["type"] == "resumed"
+            last.transmit(json.dumps({"type": "end"}))
+            said, code = await heard(last)
+            assert (said[-1]["type"], code) == ("closed", 1000)
+            for one in made.sockets:
+                one.sever(0.0)
 
     in_virtual_time(main)
 

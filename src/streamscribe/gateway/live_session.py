@@ -1,13 +1,12 @@
 """The shell of one `core.session.Session`: performs its effects, publishes in order, keeps its one timer."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
 
 from streamscribe.bus.backlog import audio_bytes
-from streamscribe.core.errors import SessionNotFound, SessionSuperseded, StreamScribeError
+from streamscribe.core.errors import Overloaded, SessionNotFound, SessionSuperseded, StreamScribeError
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ErrorSent, Resume, SlowDown
 from streamscribe.core.records import Record, SessionAbandoned, SessionOpened, WorkerEvent
@@ -37,50 +36,20 @@ from streamscribe.core.session_io import (
 from streamscribe.core.session_mark import SessionMark
 from streamscribe.core.session_table import Stage
 from streamscribe.core.standstill import SLOW_DOWN_AFTER_S
+from streamscribe.gateway.session_owner import SessionOwner
 from streamscribe.gateway.sink import Sink
 from streamscribe.ports import GatewayBus, Seat, Tenant
 
-
-class SessionOwner(Protocol):
-    """What a live session needs of the hub."""
-
-    def released(self, live: "LiveSession", failure: StreamScribeError | None) -> None:
-        """The session is over, and why, if it failed; called exactly once."""
-        ...
-
-    def left(self, live: "LiveSession") -> None:
-        """The session is not here any more, and not over; called instead of `released`."""
-        ...
-
-    def spoke(self, live: "LiveSession") -> None:
-        """Its client has said its first word."""
-        ...
-
-    async def began(self, live: "LiveSession", opened: SessionOpened) -> None:
-        """The session's first record is about to be published, as it is on the bus."""
-        ...
-
-    def stops(self, live: "LiveSession", waited_s: float) -> bool:
-        """What it has said has no room on the bus, now or still; whether its client is to be told to slow down.
-
-        A session that has waited too long is ended.
-        """
-        ...
-
-    def goes_on(self, live: "LiveSession") -> None:
-        """What it has said had room at once."""
-        ...
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work that outlives its caller, under the hub's ownership."""
-        ...
+MOST_READERS = 4
+"""Connections, one after the other, of which a message waits: a client that comes back may bring one more each time."""
 
 
 class LiveSession:
     """One session of this gateway, with or without a connection.
 
     Records are published one at a time in the order of their effects; while they wait for room on the bus, `receive`
-    does not return, so that nothing more is read from the client. What waits is bounded by one message's effects.
+    does not return, so that nothing more is read from the client. What waits is bounded by one message's effects, of
+    each of the last `MOST_READERS` connections.
     """
 
     __slots__ = (
@@ -93,6 +62,7 @@ class LiveSession:
         "_pausing",
         "_publishing",
         "_read_at",
+        "_readers",
         "_session",
         "_sink",
         "_standing",
@@ -140,6 +110,7 @@ class LiveSession:
         self._unpublished: list[Record] = []
         self._publishing = asyncio.Lock()
         self._read_at = 0.0
+        self._readers = 0
         self._pausing: asyncio.Future[None] | None = None
         self._armed: asyncio.TimerHandle | None = None
         self._armed_at = 0.0
@@ -195,10 +166,14 @@ class LiveSession:
             self.spoke = True
             self._owner.spoke(self)
         self._perform(self._session.handle(message, self._loop.time()))
-        if self._unpublished:
-            await self._publish_all()
-        if self._read_at > self._loop.time():
-            await self._pause()
+        self._readers += 1
+        try:
+            if self._unpublished:
+                await self._publish_all()
+            if self._read_at > self._loop.time():
+                await self._pause()
+        finally:
+            self._readers -= 1
 
     def deliver(self, event: WorkerEvent) -> None:
         """Takes what the worker says."""
@@ -212,11 +187,14 @@ class LiveSession:
     def resume(self, message: Resume, sink: Sink) -> None:
         """Gives the session to another connection; one that still has it is told and closed.
 
-        Raises SessionNotFound, and changes nothing, where the session cannot go on with what the client claims.
+        Raises SessionNotFound, and changes nothing, where the session cannot go on with what the client claims;
+        Overloaded where what it said on too many connections waits still.
         """
         resumed = ConnectionResumed(message.last_version, message.last_acked_sequence)
         if not self._session.accepts(resumed):
             raise SessionNotFound
+        if self._readers >= MOST_READERS:
+            raise Overloaded("what was said before waits for room", retry_after_s=SLOW_DOWN_AFTER_S)
         self.supersede()
         self._sink = sink
         self._handle(resumed)
