@@ -4,7 +4,9 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -155,9 +157,33 @@ async def test_work_that_nobody_waits_for_any_more_does_not_go_on(stopped: bool)
     assert waiting.cancelled() or not waiting.result()
 
 
-async def test_a_first_signal_asks_for_the_drain() -> None:
+@pytest.fixture
+def handlers() -> Iterator[Callable[[], list[Any]]]:
+    """Tells who handles the signals that end a process; they are put back afterwards."""
+    numbers = signal.SIGTERM, signal.SIGINT
+
+    def asked() -> list[Any]:
+        return [signal.getsignal(number) for number in numbers]
+
+    before = asked()
+    yield asked
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+async def test_a_first_signal_asks_for_the_drain_and_a_second_one_ends_the_process_until_the_very_end(
+    handlers: Callable[[], list[Any]],
+) -> None:
     async with stop_signals() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
         async with asyncio.timeout(30):
             await stop.wait()
+    assert handlers() == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+async def test_where_no_signal_came_they_are_handled_as_before(handlers: Callable[[], list[Any]]) -> None:
+    before = handlers()
+    async with stop_signals():
+        assert handlers() != before
+    assert handlers() == before

@@ -22,7 +22,8 @@ FINALS_SHARE = 0.2
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[asyncio.Event]:
-    """An event that SIGTERM or SIGINT sets; a second signal of either kind kills the process at once."""
+    """An event that SIGTERM or SIGINT sets; a second signal of either kind kills the process at once, also when the
+    context is left: what ends with the event loop may take a while, as threads do, and no traceback tells of it."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -38,9 +39,10 @@ async def stop_signals() -> AsyncIterator[asyncio.Event]:
     try:
         yield stop
     finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+        if not stop.is_set():
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
 
 async def done_before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
