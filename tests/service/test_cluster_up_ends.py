@@ -72,3 +72,22 @@ def test_too_few_files_that_may_be_open_are_one_line_before_anything_starts(tmp_
     assert (done.returncode, done.stderr.splitlines()) == (
         2, ["error: a process may have 255 files open here, a cluster needs 256; type: ulimit -n 1024"],
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--set=kafka.gateway_number=1"], "kafka.gateway_number: 2 gateways cannot all be 1; "),
+        (["--set=kafka.instance_id=one"], "kafka.instance_id: all workers and finalizers would be one, "),
+        (["--workers=1", "--finalizers=2", "--set=kafka.instance_id=one"], "kafka.instance_id: all workers and "),
+    ],
+)
+def test_a_name_or_number_that_only_one_may_have_is_refused_for_several(
+    flags: list[str], told: str, tmp_path: Path
+) -> None:
+    """The small broker does not fence twins: two workers of one name had all partitions each."""
+    command = [sys.executable, "-m", "streamscribe.cli", "cluster", "up", *FLAGS, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: setting {told}"), done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -34,6 +34,16 @@ def check_here(settings: Settings, plan: Plan) -> None:
             f"--gateways {plan.gateways}: each needs a partition of its own, and kafka.result_partitions is "
             f"{kafka.result_partitions}; start fewer, or give them more: docs/kafka.md, More partitions"
         )
+    if kafka.gateway_number >= 0 and plan.gateways > 1:
+        raise SettingsError(
+            f"setting kafka.gateway_number: {plan.gateways} gateways cannot all be {kafka.gateway_number}; leave "
+            "it out, or start one by --gateways 1"
+        )
+    if kafka.instance_id and max(plan.workers, plan.finalizers) > 1:
+        raise SettingsError(
+            f"setting kafka.instance_id: all workers and finalizers would be {kafka.instance_id}, and each needs a "
+            "name of its own; leave it out"
+        )
     open_tenants(settings)
 
 
