@@ -108,7 +108,7 @@ class Listener:
     async def __aenter__(self) -> Self:
         self.ports = [binding.socket.getsockname()[1] for binding in self._bindings]
         for binding in self._bindings:
-            _listen(binding.socket)
+            listen(binding.socket)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         for binding in self._bindings:
             server = _Server(self._config(binding.app))
@@ -180,8 +180,11 @@ def _bind(address: Address) -> socket.socket:
     return taken
 
 
-def _listen(taken: socket.socket) -> None:
-    """Before the event loop does: uvloop says nothing where another program listens there by now."""
+def listen(taken: socket.socket) -> None:
+    """Before the event loop does: uvloop says nothing where another program listens there by now.
+
+    Of a socket of `bound`, whose connections then hold the port no longer than they are open. Raises SettingsError.
+    """
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         taken.listen(BACKLOG)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Self
 
+from streamscribe.gateway.listener import listen
+
 HOST = "127.0.0.1"
 READ_BYTES = 2**16
 MAX_CONNECTIONS = 4096
@@ -42,6 +44,7 @@ class Front:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+        listen(self._socket)
         self._server = await asyncio.start_server(accept, sock=self._socket, limit=READ_BYTES)
         return self
 
