@@ -52,6 +52,13 @@ def test_who_makes_a_key_is_told_how_the_server_comes_to_know_it(file: str) -> N
     assert f"--tenants {file}" in result.stderr.replace("\n", "")
 
 
+def test_who_revokes_a_key_that_is_not_there_is_told_how_to_see_those_that_are(file: str) -> None:
+    run("new", "acme", "--file", file)
+    result = CliRunner().invoke(app, ["revoke", "63749f9df81f", "--file", file])
+    assert result.exit_code == 1
+    assert f"see: streamscribe keys list --file {file}" in result.stderr.replace("\n", "")
+
+
 def test_machines_get_json(file: str) -> None:
     made = json.loads(run("new", "acme", "--file", file, "--json"))
     assert made["tenant"] == "acme"

@@ -65,7 +65,7 @@ def revoke_key(path: Path, key_id: str) -> str:
             if len(left) < len(entry.keys):
                 tenants[tenant] = entry.model_copy(update={"keys": left})
                 return tenant
-        raise KeyFileError(f"{path} has no key {key_id}")
+        raise KeyFileError(f"{path} has no key {key_id}; see: streamscribe keys list --file {path}")
 
 
 @contextmanager
