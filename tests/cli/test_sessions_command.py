@@ -146,6 +146,13 @@ def test_a_role_of_a_cluster_whose_redis_is_away_says_what_to_do(run, role):
     assert "hunter2" not in done.err
 
 
+@pytest.mark.parametrize("role", ["gateway", "worker", "finalizer"])
+def test_a_role_without_a_cluster_says_so_before_it_asks_for_models(run, tmp_path, role):
+    done = run(role, REDIS_URL="", KAFKA_BROKERS="", STREAMSCRIBE_MODEL__DIR=str(tmp_path))
+    assert (done.code, done.out) == (2, "")
+    assert "neither a Kafka nor a Redis is named" in done.err
+
+
 class TestDoctor:
     def finding(self, run, url):
         done = run("doctor", "--json", *FAKE, "--set", "gateway.port=0", REDIS_URL=url)

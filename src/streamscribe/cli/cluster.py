@@ -120,7 +120,9 @@ def worker(
     )
     settings = read()
     from streamscribe.bootstrap.engines import recognizer_ids
+    from streamscribe.bootstrap.sessions import need_cluster
 
+    need_cluster(settings)
     elsewhere = recognizer_ids(settings.model) if settings.finalizer.enabled else ()
     require_models(settings, wanted=lambda model_id: model_id not in elsewhere)
     import uvloop
@@ -168,7 +170,9 @@ def finalizer(
     )
     settings = read()
     from streamscribe.bootstrap.engines import recognizer_ids
+    from streamscribe.bootstrap.sessions import need_cluster
 
+    need_cluster(settings)
     require_models(settings, wanted=lambda model_id: model_id in recognizer_ids(settings.model))
     import uvloop
 
