@@ -37,10 +37,10 @@ class InternalError(StreamScribeError):
 
 
 class Quarantined(StreamScribeError):
-    """Two workers ended at the same record of the session: it is not tried again."""
+    """Workers ended at the session's audio, one after the other: it is not tried again."""
 
     code, http_status, close_code, retry = "quarantined", 500, 1011, Retry.NEVER
-    default_message = "the session's audio stopped its worker twice and is not tried again"
+    default_message = "the session's audio stopped one worker after the other and is not tried again"
 
 
 class BadRequest(StreamScribeError):
