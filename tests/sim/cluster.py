@@ -60,15 +60,11 @@ class _WorkerEnd(KafkaWorkerBus):
         def hear(record: Record) -> None:
             if not self.killed and not self.is_deadly(record):
                 handler(record)
-            elif not self.killed:
-                self.end_at_once()
+            elif not self.killed:  # nothing more runs in its process
+                self.killed = True
+                self._node.freeze()
 
         super().attach_worker(hear)
-
-    def end_at_once(self) -> None:
-        """Nothing more runs in its process."""
-        self.killed = True
-        self._node.freeze()
 
     @property
     def over(self) -> bool:
@@ -95,7 +91,6 @@ class KafkaWorker(WorkerProcess):
         is_deadly: IsDeadly,
         settings: WorkerSettings,
         asking: SimFinalizers | None,
-        is_deadly_step: IsDeadlySegment,
     ) -> None:
         self._store = StoreEnd(store)
         end: Any = self._store
@@ -103,12 +98,7 @@ class KafkaWorker(WorkerProcess):
         self._sender, self._membership = self.bus.begin(group, node)
         self.bus.is_deadly = is_deadly
         self.asking = asking
-        worker = Worker(self.bus, models, TEXT, settings, Recorder())
-        self.bus.at_work = worker.at_work
-        if asking is None:
-            stage: Any = models.recognition.current.stage
-            stage.ends_at(lambda asked: asked.origin is not None and is_deadly_step(asked.origin), self.bus.end_at_once)
-        super().__init__(node, worker, models)
+        super().__init__(node, Worker(self.bus, models, TEXT, settings, Recorder()), models)
 
     async def end(self) -> None:
         self._sender.dead = self._membership.dead = self._store.dead = True
@@ -136,12 +126,7 @@ class Cluster:
     """The brokers, the store and `size` workers; one that ends is followed by another."""
 
     def __init__(
-        self,
-        rng: random.Random,
-        size: int,
-        is_deadly: IsDeadly,
-        is_deadly_step: IsDeadlySegment,
-        is_deadly_segment: IsDeadlySegment | None = None,
+        self, rng: random.Random, size: int, is_deadly: IsDeadly, is_deadly_segment: IsDeadlySegment | None = None
     ) -> None:
         """With finalizers, where it is told at which segments they end."""
         self.processes: dict[int, WorkerProcess] = {}
@@ -156,7 +141,7 @@ class Cluster:
         self.taken_over = 0
         """Sessions that workers that have ended took over from others."""
         self.rng = rng
-        self._is_deadly, self._is_deadly_step = is_deadly, is_deadly_step
+        self._is_deadly = is_deadly
         self.finalizers: FinalizerFleet | None = None
         if is_deadly_segment is not None:
             self.finalizers = FinalizerFleet(self.broker, self.store, KAFKA, TOPICS.finalize, is_deadly_segment)
@@ -195,9 +180,7 @@ class Cluster:
             settings = fleet.habits.worker
             elsewhere, asking = fleet.recognition(node)
         models = models_of(self.rng, first_pass=True, cost_s=cost_s, elsewhere=elsewhere)
-        return KafkaWorker(
-            node, self.group, self.store, models, self._is_deadly, settings, asking, self._is_deadly_step
-        )
+        return KafkaWorker(node, self.group, self.store, models, self._is_deadly, settings, asking)
 
     async def is_idle(self, within_s: float) -> bool:
         """Waits until no worker has a session; False where that takes too long."""

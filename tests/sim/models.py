@@ -45,8 +45,6 @@ class InlineStage:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._stopped: ModelUnavailable | None = None
-        self._is_deadly: Callable[[Any], bool] = lambda request: False
-        self._end: Callable[[], None] = lambda: None
 
     @property
     def parts(self) -> tuple["InlineStage", ...]:
@@ -64,10 +62,6 @@ class InlineStage:
 
     def outage(self) -> ModelUnavailable | None:
         return self._stopped
-
-    def ends_at(self, is_deadly: Callable[[Any], bool], end: Callable[[], None]) -> None:
-        """Its process has its `end` in a step with what is deadly."""
-        self._is_deadly, self._end = is_deadly, end
 
     def stop(self) -> None:
         """As a thread that has ended: what waits fails, and all that comes."""
@@ -131,8 +125,6 @@ class InlineStage:
         self._busy, self._timer = False, None
         asked = [self._waiting.pop(item.id) for item in batch]
         self._batcher.finish(batch)
-        if any(self._is_deadly(request) for request, _ in asked):
-            self._end()
         for (_, answer), result in zip(asked, self._step([request for request, _ in asked]), strict=True):
             if not answer.done():
                 answer.set_result(result)

@@ -53,8 +53,7 @@ class Run:
     cluster: Cluster | None = None
     """Of an odd seed."""
     deadly: tuple[str, int] | None = None
-    """Each worker ends at the chunk of this sequence of this client; of an even one, where it has no finalizers, in
-    the step for the client's first final instead."""
+    """Each worker ends at the chunk of this sequence of this client."""
     deadly_segment: tuple[str, int] | None = None
     """Each finalizer ends at the segment of this number of this client."""
     happened: Counter[str] = field(default_factory=Counter)
@@ -76,7 +75,7 @@ class Run:
 
     def is_deadly(self, record: Record) -> bool:
         """Whether a worker ends at it."""
-        if self.deadly is None or self.deadly_in_step or not isinstance(record, AudioChunk):
+        if self.deadly is None or not isinstance(record, AudioChunk):
             return False
         name, sequence = self.deadly
         return any(
@@ -84,18 +83,6 @@ class Run:
             for client in self.clients
             if client.name == name
         )
-
-    @property
-    def deadly_in_step(self) -> bool:
-        """Whether what is deadly is so after it was settled."""
-        alone = self.cluster is not None and self.cluster.finalizers is None
-        return alone and self.deadly is not None and self.deadly[1] % 2 == 0
-
-    def is_deadly_step(self, origin: Origin) -> bool:
-        """Whether a worker ends in the step for it."""
-        if self.deadly is None or not self.deadly_in_step or origin.segment_id:
-            return False
-        return any(one.session_id == origin.session_id for one in self.clients if one.name == self.deadly[0])
 
     def is_deadly_segment(self, origin: Origin) -> bool:
         """Whether a finalizer ends at it."""
@@ -180,11 +167,7 @@ class _Stage:
         if run.seed % 2:
             with_finalizers = run.seed % 8 == 5
             run.cluster = cluster = Cluster(
-                rng,
-                workers,
-                run.is_deadly,
-                run.is_deadly_step,
-                run.is_deadly_segment if with_finalizers else None,
+                rng, workers, run.is_deadly, run.is_deadly_segment if with_finalizers else None
             )
             cluster.broker.late_share = LATE_SHARE if run.seed % 8 == 7 or run.seed % 32 == 5 else 0.0
             cluster.broker.twice_share = TWICE_SHARE if run.seed % 16 in (9, 15) or run.seed % 32 == 21 else 0.0
