@@ -39,7 +39,6 @@ class LoadObserver(Protocol):
 class WorkerSide:
     """A running worker, and what is asked of it besides sessions."""
 
-    worker: Worker
     models: Models
     caches: Caches
     reloading: Reloading
@@ -102,7 +101,7 @@ async def worker_side(
 
         reloading = Reloading(roles_of(models, loader), settings.model, metrics, replaced=replaced)
         try:
-            yield WorkerSide(worker, models, caches, reloading)
+            yield WorkerSide(models, caches, reloading)
         finally:
             for task in running:
                 task.cancel()

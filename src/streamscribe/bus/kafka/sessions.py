@@ -63,7 +63,7 @@ class Sessions:
         self._topics = topics
         self._steer, self._fail, self._lost_one = steer, fail, lost_one
         self._took_over, self._quarantines = took_over, quarantines
-        self.trials = Trials(leases, self._hand_over, self.lose)
+        self._trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
             self.all,
@@ -72,7 +72,6 @@ class Sessions:
             lose=self.lose,
             saved=self._saved,
             orphaned=self._orphan,
-            through=self.trials.through,
         )
         self.teller: Teller
         self.dead_letters: DeadLetters
@@ -158,7 +157,7 @@ class Sessions:
         partition.come(session, audio_bytes(record))
         if session.trying is not None:
             session.trying.append(record)
-            self.trials.changed()
+            self._trials.changed()
         elif session.live:
             self._hand_over(record)
         else:
@@ -170,7 +169,7 @@ class Sessions:
             partition.read_through = True
             for session in partition.sessions.values():
                 session.read_to = session.next_index
-            self.trials.changed()
+            self._trials.changed()
 
     def _hand_over(self, record: Record) -> None:
         if self.handler is not None and not self.closed:
@@ -212,7 +211,7 @@ class Sessions:
                 self._took_over(opened)
             self._open(session, opened, begin, alone=ends.suspect)
             if ends.suspect:
-                await self.trials.run(session)
+                await self._trials.run(session)
             if not session.over:
                 partition.give(session)
                 self._steer(partition)
@@ -258,7 +257,7 @@ class Sessions:
         """It has processed a record; the gateway is told soon."""
         session = self.all.get(session_id)
         if session is not None and self.partitions[session.partition].settle(session, size_bytes):
-            self.trials.changed()
+            self._trials.changed()
             self._steer(self.partitions[session.partition])
             self.teller.tell_settled(session)
 
@@ -334,7 +333,7 @@ class Sessions:
     def _drop(self, session: Owned, abandoned: SessionAbandoned | None = None) -> None:
         """Nothing more of it is for the worker."""
         was_live, session.live, session.trying = session.live, False, None
-        self.trials.changed()
+        self._trials.changed()
         if was_live:
             self._hand_over(abandoned or SessionAbandoned(session.session_id, session.next_index))
 
