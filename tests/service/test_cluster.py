@@ -140,7 +140,8 @@ async def test_streams_go_on_after_the_broker_has_answered_nothing_for_a_while(
 async def test_a_tenants_sessions_are_counted_over_all_gateways(
     running: Cluster, gateway: Role, workers: list[Role]
 ) -> None:
-    other = running.gateway("--set", "limits.max_tenant_sessions=2")
+    patient = ("--set", "store.timeout_s=1")  # who is not answered in time counts for itself
+    other = running.gateway("--set", "limits.max_tenant_sessions=2", *patient)
     async with NativeClient(gateway.websocket) as first, NativeClient(gateway.websocket) as second:
         for client in (first, second):
             await client.send(SPEECH[0][:PACKET_BYTES])

@@ -45,7 +45,7 @@ def slow_server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def hasty_server() -> Iterator[RunningServer]:
     """A server that waits next to no time for clients to come back."""
-    with LocalServer(["--profile", "fake", "--set", "limits.resume_window_s=0.2", *EVERYBODY]) as running:
+    with LocalServer(["--profile", "fake", "--set", "limits.resume_window_s=0.01", *EVERYBODY]) as running:
         yield running
 
 

@@ -43,7 +43,7 @@ class Trials:
                 else:
                     self._changed.clear()
                     await self._changed.wait()
-            if not session.live or not await self._noted(session, None):
+            if session.over or not await self._noted(session, None):
                 return
         rest, session.trying = session.trying or (), None
         for record in rest:
