@@ -39,6 +39,7 @@ class LoadObserver(Protocol):
 class WorkerSide:
     """A running worker, and what is asked of it besides sessions."""
 
+    worker: Worker
     models: Models
     caches: Caches
     reloading: Reloading
@@ -101,7 +102,7 @@ async def worker_side(
 
         reloading = Reloading(roles_of(models, loader), settings.model, metrics, replaced=replaced)
         try:
-            yield WorkerSide(models, caches, reloading)
+            yield WorkerSide(worker, models, caches, reloading)
         finally:
             for task in running:
                 task.cancel()

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 MOST_ENDS = 6
 """On the way from one checkpoint, the last of them on trial: beyond it nobody else is harmed to learn the place."""
 
+STEP_S = 10.0
+"""A step of a model takes less: so long after all was settled a worker cannot end by it any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ends:

@@ -77,6 +77,11 @@ class Finals:
         self._carry = Carry(tools.context_ttl_s)
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a final is being made, and not elsewhere."""
+        return len(self._line) > 0 and not self._tools.models.recognition.current.elsewhere
+
     def opened(self, segment: Segment) -> None:
         """Nothing is to be done before a segment's end."""
 

@@ -100,6 +100,12 @@ class FirstPass:
         self._is_last = options.mode.last_pass == 1
         self._loop = asyncio.get_running_loop()
         self._open: dict[Segment, _Run] = {}
+        self._unheard = 0
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a chunk is in a step, or waits for it."""
+        return self._unheard > 0
 
     def opened(self, segment: Segment) -> None:
         """Opens the segment's stream."""
@@ -125,7 +131,7 @@ class FirstPass:
         for run in self._open.values():
             while run.segment.track.known_frames >= run.fed + run.chunk_frames:
                 frames = self._next(run)
-                await run.chunks.put(_Chunk(frames, run.fed * FRAME_SHIFT_SAMPLES))
+                await self._feed(run, _Chunk(frames, run.fed * FRAME_SHIFT_SAMPLES))
 
     async def closed(self, segment: Segment, closed: SegmentClosed) -> None:
         """Feeds what is left of the segment."""
@@ -134,12 +140,16 @@ class FirstPass:
         end = _End(closed, self._line.join(), self._carry.turn(segment))
         rest = await self._rest(run, closed)
         while len(rest) > run.chunk_frames:
-            await run.chunks.put(_Chunk(rest[: run.chunk_frames], closed.end))
+            await self._feed(run, _Chunk(rest[: run.chunk_frames], closed.end))
             rest = rest[run.chunk_frames :]
-        await run.chunks.put(_Chunk(rest, closed.end, end))
+        await self._feed(run, _Chunk(rest, closed.end, end))
 
     def caught_up(self) -> None:
         """Nothing waits for company here."""
+
+    async def _feed(self, run: _Run, chunk: _Chunk) -> None:
+        self._unheard += 1
+        await run.chunks.put(chunk)
 
     def _chunk_ms(self, engine: Engine) -> int:
         options, adaptive = self._options, self._tools.chunk
@@ -172,16 +182,17 @@ class FirstPass:
             while end is None:
                 chunk = await run.chunks.get()
                 end = chunk.end
-                if failed or (end is not None and end.closed.empty):
-                    continue
                 try:
-                    await self._step(run, chunk)
+                    if not failed and (end is None or not end.closed.empty):
+                        await self._step(run, chunk)
                 except StreamScribeError:
                     if self._is_last:
                         self._tools.observer.segment_failed(self._teller.tenant_id)
                         raise
                     self._tools.observer.first_pass_failed(self._teller.tenant_id)
                     failed = True
+                if end is None:
+                    self._unheard -= 1
         finally:
             replica.population -= 1
         final = NOBODY_SPOKE
@@ -196,6 +207,7 @@ class FirstPass:
         run.segment.first = None if failed else final
         told = None if failed else partial(self._teller.final, run.segment, 1, final, end.closed.end)
         self._line.ready(end.place, partial(_conclude, run.segment, told))
+        self._unheard -= 1
 
     async def _step(self, run: _Run, chunk: _Chunk) -> None:
         last = chunk.end is not None

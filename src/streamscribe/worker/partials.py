@@ -74,6 +74,11 @@ class Drafts:
         self._task: asyncio.Task[None] | None = None
         self._not_before_s = 0.0
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a draft is being made."""
+        return self._drafting is not None
+
     def opened(self, segment: Segment) -> None:
         """The segment may be drafted from now on."""
         window = PartialWindow(to_ms(segment.audio_start), self._tools.settings.partial_window_ms)

@@ -23,6 +23,11 @@ class Pass(Protocol):
     the session reads no more audio (law 7).
     """
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a model of this process may be in a step for what was heard, or will be."""
+        ...
+
     def opened(self, segment: Segment) -> None:
         """A segment began."""
         ...

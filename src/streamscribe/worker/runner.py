@@ -87,6 +87,14 @@ class Worker:
         """How many sessions it has now."""
         return len(self._sessions)
 
+    def at_work(self, session_id: SessionId) -> bool:
+        """Whether a model of this process may be in a step for what is settled of the session.
+
+        So too of one that is over here: what its steps do nobody waits for.
+        """
+        owned = self._sessions.get(session_id)
+        return owned is None or owned.stream is None or owned.stream.at_work
+
     async def run(self) -> NoReturn:
         """Works until cancelled."""
         with (

@@ -73,6 +73,11 @@ class Stream:
         """How many of its segments hold models."""
         return len(self._leases)
 
+    @property
+    def at_work(self) -> bool:
+        """Whether a model of this process may be in a step for records that were handled."""
+        return any(one.at_work for one in self._passes)
+
     def close(self) -> None:
         """Gives back the models of segments that will get no more finals."""
         for lease in list(self._leases):

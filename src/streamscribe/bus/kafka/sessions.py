@@ -63,7 +63,7 @@ class Sessions:
         self._topics = topics
         self._steer, self._fail, self._lost_one = steer, fail, lost_one
         self._took_over, self._quarantines = took_over, quarantines
-        self._trials = Trials(leases, self._hand_over, self.lose)
+        self.trials = Trials(leases, self._hand_over, self.lose)
         self.upkeep = Upkeep(
             leases,
             self.all,
@@ -72,6 +72,7 @@ class Sessions:
             lose=self.lose,
             saved=self._saved,
             orphaned=self._orphan,
+            through=self.trials.through,
         )
         self.teller: Teller
         self.dead_letters: DeadLetters
@@ -157,7 +158,7 @@ class Sessions:
         partition.come(session, audio_bytes(record))
         if session.trying is not None:
             session.trying.append(record)
-            self._trials.changed()
+            self.trials.changed()
         elif session.live:
             self._hand_over(record)
         else:
@@ -169,7 +170,7 @@ class Sessions:
             partition.read_through = True
             for session in partition.sessions.values():
                 session.read_to = session.next_index
-            self._trials.changed()
+            self.trials.changed()
 
     def _hand_over(self, record: Record) -> None:
         if self.handler is not None and not self.closed:
@@ -201,7 +202,7 @@ class Sessions:
         self.teller.tell_moved(session)
         if session.error is not None:
             self.fail_one(session, session.error)
-        elif ends.guilty:
+        elif ends.guilty or (ends.hopeless and ends.at is not None):  # on trial at last
             self._quarantine(session, ends.at or 0)
         elif opened is None or gap:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
@@ -211,7 +212,7 @@ class Sessions:
                 self._took_over(opened)
             self._open(session, opened, begin, alone=ends.suspect)
             if ends.suspect:
-                await self._trials.run(session)
+                await self.trials.run(session)
             if not session.over:
                 partition.give(session)
                 self._steer(partition)
@@ -257,7 +258,7 @@ class Sessions:
         """It has processed a record; the gateway is told soon."""
         session = self.all.get(session_id)
         if session is not None and self.partitions[session.partition].settle(session, size_bytes):
-            self._trials.changed()
+            self.trials.changed()
             self._steer(self.partitions[session.partition])
             self.teller.tell_settled(session)
 
@@ -333,7 +334,7 @@ class Sessions:
     def _drop(self, session: Owned, abandoned: SessionAbandoned | None = None) -> None:
         """Nothing more of it is for the worker."""
         was_live, session.live, session.trying = session.live, False, None
-        self._trials.changed()
+        self.trials.changed()
         if was_live:
             self._hand_over(abandoned or SessionAbandoned(session.session_id, session.next_index))
 

@@ -17,7 +17,7 @@ class Upkeep:
 
     `lose` is told of sessions that another worker has, `saved` of checkpoints that the store has now, `orphaned` of
     sessions that nobody can want any more: for `orphaned_after_s` no record came, and no gateway told the store of
-    them, although it could be reached all that time.
+    them, although it could be reached all that time. Former owners' ends count until a session is `through`.
     """
 
     def __init__(
@@ -30,12 +30,13 @@ class Upkeep:
         lose: Callable[[Owned], None],
         saved: Callable[[Owned, Checkpoint], None],
         orphaned: Callable[[Owned], None],
+        through: Callable[[Owned], bool],
     ) -> None:
         self._leases = leases
         self._sessions = sessions
         self._orphaned_after_s = orphaned_after_s
         self._spawn = spawn
-        self._lose, self._saved, self._orphaned = lose, saved, orphaned
+        self._lose, self._saved, self._orphaned, self._through = lose, saved, orphaned, through
         self._store_there_since: float | None = None
 
     def save(self, session: Owned) -> None:
@@ -68,8 +69,8 @@ class Upkeep:
         for session in held:
             if session.live and not session.opened_saved:
                 self.save(session)
-            got_on = session.got_on and session.lease is not None and session.lease.ends.count
-            if got_on and not await self._leases.note(session, None):
+            had_ends = session.lease is not None and session.lease.ends.count > 0
+            if had_ends and self._through(session) and not await self._leases.note(session, None):
                 self._lose(session)
         self._store_there_since = there_since = self._store_there_since or now
         quiet = [one for one in held if one.live and now - max(there_since, one.heard_at) >= self._orphaned_after_s]

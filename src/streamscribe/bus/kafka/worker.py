@@ -68,6 +68,8 @@ class KafkaWorkerBus:
         """Told of each session that goes on here and was another worker's before."""
         self.on_quarantined: Callable[[SessionId, TraceId, int], None] = lambda session_id, trace_id, index: None
         """Told of each session that is not tried again, and at which record workers ended."""
+        self.at_work: Callable[[SessionId], bool] = lambda session_id: False
+        """Asked whether a model may be in a step for what is settled of a session: the worker may end by that yet."""
         self.on_partitions: OnPartitions = lambda what, numbers: None
         """Told what becomes of its partitions; also of no partitions."""
         self._sessions = Sessions(
@@ -80,6 +82,7 @@ class KafkaWorkerBus:
             quarantines=lambda *what: self.on_quarantined(*what),
             lost_one=self._look_again,
         )
+        self._sessions.trials.at_work = self._is_at_work
         self._partitions = self._sessions.partitions
         self._sender: Sender
         self._membership: Membership
@@ -296,7 +299,13 @@ class KafkaWorkerBus:
         sessions = [session for partition in lost for session in partition.sessions.values()]
         for session in sessions:
             self._sessions.abandon(session)
-        return [session for session in sessions if not (self._hung and session.unsettled_records)]
+        return [session for session in sessions if not (self._hung and self._is_at(session))]
+
+    def _is_at(self, session: Owned) -> bool:
+        return session.unsettled_records > 0 or self._is_at_work(session.session_id)
+
+    def _is_at_work(self, session_id: SessionId) -> bool:
+        return self.at_work(session_id)
 
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():

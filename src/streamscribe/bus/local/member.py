@@ -9,15 +9,12 @@ from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.errors import Draining
 from streamscribe.core.ids import SessionId
-from streamscribe.core.quarantine import NO_ENDS, Ends
+from streamscribe.core.quarantine import NO_ENDS, STEP_S, Ends
 from streamscribe.core.records import Record, SessionAbandoned
 from streamscribe.wire.bus_records import encode_record
 
 SENT_AT_ONCE = 256
 """Records sent before other work of the loop has its turn; about a millisecond."""
-
-STEP_S = 10.0
-"""A step of a model takes less: so long after all was settled a worker cannot end by it any more."""
 
 
 @dataclass(slots=True, eq=False)

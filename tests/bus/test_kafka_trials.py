@@ -1,0 +1,141 @@
+"""Workers that end in a model's step for what they have settled: who is to blame is found, and nobody else pays."""
+
+import asyncio
+
+import pytest
+
+from streamscribe.core.ids import SessionId
+from streamscribe.core.records import Record
+from tests.bus.kafka_site import LEASE_S, Site, virtually
+from tests.contracts.takeover import Listener, session
+from tests.sim.cluster import _WorkerEnd
+
+
+class Fuse(Listener):
+    """A worker that settles all at once; a step of `step_s` for each record of `stepped` comes after that.
+
+    It ends in the step for `fatal`.
+    """
+
+    def __init__(self, bus: _WorkerEnd, fatal: Record | None, step_s: float, stepped: frozenset[int]) -> None:
+        self.fatal, self.step_s, self.stepped = fatal, step_s, stepped
+        self.steps: dict[asyncio.TimerHandle, SessionId] = {}
+        bus.at_work = lambda session_id: session_id in self.steps.values()
+        super().__init__(bus, every=1000)
+
+    def hear(self, record: Record) -> None:
+        if not self.stopped.is_set() and record.index in self.stepped:
+            handle = asyncio.get_running_loop().call_later(self.step_s, lambda: self.over(handle, record))
+            self.steps[handle] = record.session_id
+        super().hear(record)
+
+    def over(self, handle: asyncio.TimerHandle, record: Record) -> None:
+        if record == self.fatal:
+            self.end()
+        else:
+            del self.steps[handle]
+
+    def end(self) -> None:
+        """Nothing more runs in its process."""
+        self.stopped.set()
+        for handle in self.steps:
+            handle.cancel()
+
+
+async def until_nobody_ends(site: Site, fatal: Record, step_s: float, stepped: frozenset[int], most: int = 12) -> int:
+    """How many workers end, one after the other."""
+    for number in range(most):
+        bus = site.worker()
+        fuse = Fuse(bus, fatal, step_s, stepped)
+        try:
+            async with asyncio.timeout(40):
+                await fuse.stopped.wait()
+        except TimeoutError:
+            return number
+        await site.crash(bus)
+    raise AssertionError("workers end for ever")
+
+
+@pytest.mark.parametrize("step_s", [0.02, 0.3, 1.5])
+@pytest.mark.parametrize("speaks", [False, True], ids=["all-is-said", "speaks-on"])
+def test_who_ends_workers_in_a_step_for_what_was_settled_is_found_and_nobody_else_is_blamed(
+    step_s: float, speaks: bool
+) -> None:
+    async def play(site: Site) -> None:
+        names = "abcdef"
+        said = {name: iter(session(name, 400)) for name in names}
+        for _ in range(12):
+            site.publish(*(next(said[name]) for name in names))
+
+        async def speak() -> None:
+            while True:
+                await asyncio.sleep(0.1)
+                site.publish(*(record for name in names if (record := next(said[name], None)) is not None))
+
+        speaking = asyncio.get_running_loop().create_task(speak()) if speaks else None
+        fatal = list(session("c", 20))[9]
+        assert await until_nobody_ends(site, fatal, step_s, frozenset({3, 9, 15})) == 4
+        if speaking is not None:
+            speaking.cancel()
+        site.publish(*(record for name in names for record in said[name]))
+        await asyncio.sleep(40)
+        assert site.failures() == {"c": "quarantined"}
+        assert site.quarantined == [("c", "t", 9)]
+        assert site.finished() == set(names) - {"c"}
+
+    virtually(play)
+
+
+def test_a_suspect_is_cleared_when_all_is_processed_and_no_step_is_under_way_any_more() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:5])
+        for _ in range(2):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 5.0, frozenset({4}))
+            await asyncio.sleep(LEASE_S + 1)
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        Fuse(bus, None, 5.0, frozenset({4}))
+        ends = []
+        for _ in range(12):
+            await asyncio.sleep(1)
+            ends += [held.lease.ends.count for held in bus.sessions if held.lease is not None]
+        assert ends[:4] == [2] * 4
+        assert ends[-1] == 0
+
+    virtually(play)
+
+
+def test_suspects_do_not_wait_for_each_other_where_no_model_is_at_work() -> None:
+    async def play(site: Site) -> None:
+        names = [f"s{number}" for number in range(100)]
+        site.publish(*(record for name in names for record in list(session(name, 9))[:6]))
+        for _ in range(2):
+            bus = site.worker()
+            Fuse(bus, None, 0.0, frozenset())
+            await asyncio.sleep(0.5)
+            await site.crash(bus)
+        bus = site.worker()
+        Fuse(bus, None, 0.0, frozenset())
+        await asyncio.sleep(2 * LEASE_S)
+        assert [held.lease.ends.count for held in bus.sessions if held.lease is not None] == [0] * len(names)
+
+    virtually(play)
+
+
+@pytest.mark.parametrize("in_step", [True, False])
+def test_who_hangs_in_a_step_for_what_it_has_settled_counts_as_ended_for_that(in_step: bool) -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:5], *list(session("b", 9))[:3])
+        bus = site.worker()
+        fuse = Fuse(bus, None, 1000.0, frozenset({4} if in_step else ()))
+        await asyncio.sleep(3)
+        await bus.close(hung=True)
+        fuse.end()
+        site.workers.remove(bus)
+        await asyncio.sleep(LEASE_S)
+        ends = {one: (await site.memory.claim(SessionId(one), "the next worker")).ends.count for one in "ab"}
+        assert ends == {"a": int(in_step), "b": 0}
+
+    virtually(play)

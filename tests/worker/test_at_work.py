@@ -1,0 +1,72 @@
+"""Whether a worker may be in a model's step for what it has settled: a bus asks it of sessions that end workers."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from streamscribe.core.ids import SessionId
+from streamscribe.core.options import Mode, SessionOptions
+from streamscribe.models.pool import Models
+from tests.worker.kit import HeardRecognizer, HeardStreams, Rig, fake_models, rig, silence, two_pass_models, voice
+
+S = SessionId("s")
+
+
+async def until_at_rest(worker: Rig) -> None:
+    while worker.worker.at_work(S):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("mode", [Mode.OFFLINE, Mode.TWO_PASS])
+async def test_a_worker_is_at_work_for_what_it_has_settled_until_its_final_is_told(mode: Mode) -> None:
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    models = fake_models(recognizer) if mode is Mode.OFFLINE else two_pass_models(recognizer=recognizer)
+    async with rig(models) as worker:
+        await worker.open("s", SessionOptions(mode=mode))
+        await worker.send("s", voice(900, 1) + silence(1500))
+        await recognizer.entered()
+        await worker.heard("s")
+        assert worker.worker.at_work(S)
+        recognizer.gate.set()
+        await until_at_rest(worker)
+        assert worker.finals("s")
+        await worker.end("s")
+        await worker.over("s")
+
+
+@pytest.mark.parametrize("ms", [700, 1600])
+async def test_a_worker_is_at_work_for_chunks_of_a_stream_and_at_rest_when_they_are_heard(ms: int) -> None:
+    streams = HeardStreams()
+    streams.gate.clear()
+    async with rig(two_pass_models(streams)) as worker:
+        await worker.open("s", SessionOptions(mode=Mode.ONLINE))
+        await worker.send("s", voice(ms, 1))
+        await streams.entered()
+        await worker.heard("s")
+        assert worker.worker.at_work(S)
+        streams.gate.set()
+        await until_at_rest(worker)
+        assert streams.chunks
+        assert not worker.finals("s"), "its segment is open"
+        await worker.send("s", silence(1500))
+        await worker.end("s")
+        await worker.over("s")
+        assert worker.finals("s")
+
+
+async def test_what_is_recognised_elsewhere_ends_no_worker() -> None:
+    recognizer = HeardRecognizer()
+    recognizer.gate.clear()
+    here = fake_models(recognizer)
+    models = Models(here.vad, here.vad_replica, replace(here.recognition.current, elsewhere=True))
+    async with rig(models) as worker:
+        await worker.open("s", SessionOptions(mode=Mode.OFFLINE))
+        await worker.send("s", voice(900, 1) + silence(1500))
+        await recognizer.entered()
+        await worker.heard("s")
+        assert not worker.worker.at_work(S)
+        recognizer.gate.set()
+        await worker.end("s")
+        await worker.over("s")
