@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.sim.run import Run
 
 
-MOVES = {"die", "bus", "drain"}
+MOVES = {"die", "bus", "drain", "number lost"}
 """After these clients come back at other gateways."""
 
 HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "broker", "die", "bus", "empty"}
@@ -99,6 +99,8 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
         case "draining":
             if run.cluster is None:
                 return any(site.drained for site in run.sites)
+            if not client.acks and happened["broker"]:  # the log has nothing of it
+                return True
             return unsure or bool(happened.keys() & ENDS_AT_ONCE)  # else all sessions go on at another gateway
         case "session_not_found":
             if quarantined:  # told to a connection that had broken

@@ -40,6 +40,8 @@ FOUND = {
     1994: "an error that closed nothing was taken for why the connection broke later, and nothing was resumed",
     3155: "a client that was away for longer than marks are behind was to have missed nothing",
     4000: "a quarantine was told to a connection that had broken: its client finds no session",
+    7401: "where a gateway lost its number its clients were to be told voice as if they had not moved",
+    7611: "a session that began while the broker was away was to outlive its gateway's drain",
     12266: "the finals of a gateway that drains were demanded in time where the only worker did not keep up",
     910081: "a simulated rebalance that came too late dropped partitions that their worker had been given since",
     910877: "a Redis that failed at one call in twenty was taken to be away, and a deadly segment never suspected",
