@@ -202,7 +202,7 @@ class Sessions:
         self.teller.tell_moved(session)
         if session.error is not None:
             self.fail_one(session, session.error)
-        elif ends.guilty or (ends.hopeless and ends.at is not None):  # on trial at last
+        elif ends.guilty:
             self._quarantine(session, ends.at or 0)
         elif opened is None or gap:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
