@@ -1,11 +1,11 @@
-"""What a look at something that is not this process has found, for `doctor`."""
+"""What a look at what a server needs has found, for `doctor`."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at; without `needed` a server runs all the same."""
+    """One thing looked at; `needed` ones that are not `ok` fail the command, without the others a server runs."""
 
     name: str
     ok: bool

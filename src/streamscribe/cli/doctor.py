@@ -7,12 +7,13 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from streamscribe.bootstrap.finding import Finding
 from streamscribe.cli.options import ConfigOption, JsonOption, ProfileOption, SetOption, settings_from
 from streamscribe.cli.output import Exit, err, out, print_json
 from streamscribe.core.extras import install_extra
@@ -23,17 +24,6 @@ if TYPE_CHECKING:
 MIN_PYTHON = (3, 11)
 SPARE_BYTES = 2**28
 """Free disk beyond the models that are still to be pulled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at; `needed` ones that are not `ok` fail the command."""
-
-    name: str
-    ok: bool
-    detail: str
-    type_this: str = ""
-    needed: bool = True
 
 
 def mount(app: typer.Typer) -> None:
@@ -175,8 +165,7 @@ def _kafka(settings: "Settings") -> Iterator[Finding]:
 
     of_kafka = kafka_findings(settings)
     as_set = any(found.ok for found in of_kafka if found.name == TOPICS)
-    for found in (*of_kafka, *cluster_findings(settings, topics_as_set=as_set)):
-        yield Finding(found.name, found.ok, found.detail, found.type_this, found.needed)
+    yield from (*of_kafka, *cluster_findings(settings, topics_as_set=as_set))
 
 
 def _existing(directory: Path) -> Path:
