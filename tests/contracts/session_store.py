@@ -226,6 +226,18 @@ class SessionStoreContract:
         await self.pass_time(1000)
         assert (await store.claim(S1, "w1")).ends == Ends()
 
+    @pytest.mark.parametrize("release", [False, True])
+    async def test_who_claims_its_own_ended_lease_again_is_where_it_was_and_another_is_not(self, store, release):
+        first = await store.claim(S1, "w1")
+        await store.note(first, 3)
+        await (store.release(first) if release else self.pass_time(1000))
+        await store.claim(S1, "w1")
+        told = []
+        for owner in ("w2", "w3"):
+            await self.pass_time(1000)
+            told.append((await store.claim(S1, owner)).ends)
+        assert told == [Ends(1, 1, 3), Ends(2, 1, None)]
+
     async def test_no_end_counts_any_more_once_the_session_got_on_or_has_a_checkpoint_that_goes_further(self, store):
         for number, got_on in enumerate(
             (

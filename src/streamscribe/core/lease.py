@@ -61,7 +61,7 @@ class LeaseTable:
 
     def acquire(self, session_id: SessionId, owner: str, now: float) -> Lease | None:
         """A lease of a new epoch, or None while another owner's is in force; one's own is renewed instead."""
-        held = self._held.get(session_id)
+        held, place = self._held.get(session_id), None
         if held is None:
             lease = Lease(session_id, owner, LeaseEpoch(self._forgotten_epoch + 1), now + self._ttl_s, first=True)
         elif now < held.lease.expires_at:
@@ -69,7 +69,8 @@ class LeaseTable:
         else:
             epoch = LeaseEpoch(held.lease.epoch + 1)
             lease = Lease(session_id, owner, epoch, now + self._ttl_s, held.ends(owner))
-        self._held[session_id] = _Held(lease)
+            place = held.place if owner == held.lease.owner else None
+        self._held[session_id] = _Held(lease, place=place)
         return lease
 
     def renew(self, lease: Lease, now: float) -> Lease | None:
