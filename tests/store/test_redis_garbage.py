@@ -119,6 +119,62 @@ def test_a_text_that_is_none_of_ours_is_as_if_not_there(text: bytes) -> None:
         worker_board.decode_told(text)
 
 
+LOAD = {
+    "partitions": b"[0]",
+    "voices": b'{"0":[1,0]}',
+    "models": b'[["m",1,1,0]]',
+    "outage": b"false",
+    "late_tenants": b'["acme"]',
+}
+HUGE = b"9" * 400
+NO_COUNTS = (b"-1", b"1.5", b'"0"', b"null", b"[]", b"true", b"2147483648", HUGE)
+NO_FIGURES = (b"-1", b"1e999", b'"0"', b"null", b"[]", b"true", HUGE)
+NO_TENANTS = (
+    b'""',
+    b'" "',
+    b'"a b"',
+    b'"-"',
+    b'"\\u0000"',
+    b'"\xc3\xa9"',
+    b'"' + b"x" * 65 + b'"',
+    b'"a\\n"',
+    b"1",
+    b"null",
+)
+NO_VALUES = {
+    "partitions": [b"0", b"{}", *(b"[0,%b]" % one for one in NO_COUNTS)],
+    "voices": [
+        *(b"0", b"[]", b'{"":[1,0]}', b'{"x":[1,0]}', b'{"-1":[1,0]}', b'{"%b":[1,0]}' % HUGE, b'{"0":[1]}'),
+        *(b'{"0":[1,%b]}' % one for one in NO_COUNTS),
+        *(b'{"0":[%b,0]}' % one for one in NO_COUNTS),
+    ],
+    "models": [
+        *(b"0", b"{}", b"[0]", b"[[]]", b'[["m",1,1]]', b"[[1,1,1,0]]"),
+        *(b'[["m",%b,1,0]]' % one for one in NO_FIGURES),
+        *(b'[["m",1,%b,0]]' % one for one in NO_FIGURES),
+        *(b'[["m",1,1,%b]]' % one for one in NO_FIGURES),
+    ],
+    "outage": [b"0", b'"true"', b"[]", b"null"],
+    "late_tenants": [b"0", b'"acme"', b"{}", *(b'["acme",%b]' % one for one in NO_TENANTS)],
+}
+
+
+def load_text(**values: bytes) -> bytes:
+    return b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), value) for name, value in (LOAD | values).items())
+
+
+def test_a_load_as_workers_tell_it_is_read() -> None:
+    read = worker_board.decode_load(load_text())
+    assert read is not None
+    assert read.late == {ACME}
+
+
+@pytest.mark.parametrize("field", NO_VALUES)
+def test_a_load_of_which_one_field_has_a_value_that_no_worker_tells_is_as_if_not_there(field: str) -> None:
+    for value in NO_VALUES[field]:
+        assert worker_board.decode_load(load_text(**{field: value})) is None, value
+
+
 # sessions
 
 FIELDS = (

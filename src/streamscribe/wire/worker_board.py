@@ -33,7 +33,8 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _Figure = Annotated[float, msgspec.Meta(ge=0)]
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+"""Figures are reckoned with counts: one that no float can hold ends who does."""
 
 
 class _Model(msgspec.Struct, frozen=True, array_like=True):
@@ -45,7 +46,7 @@ class _Model(msgspec.Struct, frozen=True, array_like=True):
 
 class _Load(msgspec.Struct, frozen=True, omit_defaults=True):
     partitions: tuple[_Count, ...]
-    voices: dict[int, tuple[_Count, _Count]]
+    voices: dict[_Count, tuple[_Count, _Count]]
     models: tuple[_Model, ...]
     outage: bool = False
     late_tenants: tuple[str, ...] = ()
@@ -77,7 +78,10 @@ def decode_load(data: bytes) -> WorkerLoad | None:
         return None
     models = tuple(ModelLoad(one.name, one.utilisation, one.heard, one.lag_p95_s) for one in read.models)
     voices = {number: GatewayVoices(*counts) for number, counts in read.voices.items()}
-    late = frozenset(map(TenantId, read.late_tenants))
+    try:
+        late = frozenset(map(TenantId, read.late_tenants))
+    except ValueError:
+        return None
     return WorkerLoad(frozenset(read.partitions), voices, models, read.outage, late)
 
 
