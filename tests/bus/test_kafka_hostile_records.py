@@ -1,8 +1,10 @@
 """One record that nobody can read or answer costs itself alone, whatever is wrong with it: no process, no neighbour."""
 
 import asyncio
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,21 +21,32 @@ from streamscribe.bus.kafka.envelope import (
     moved_headers,
     record_headers,
 )
+from streamscribe.bus.kafka.finals.asking import Patience
+from streamscribe.bus.kafka.finals.codec import question
 from streamscribe.bus.kafka.gateway import DOUBT_S, KafkaGatewayBus
 from streamscribe.bus.kafka.past import Past
 from streamscribe.bus.kafka.sender import Sender
+from streamscribe.core.batching import Priority
 from streamscribe.core.errors import BadRequest, InternalError
-from streamscribe.core.ids import LeaseEpoch, SessionId
+from streamscribe.core.fair_share import Share
+from streamscribe.core.ids import LeaseEpoch, SessionId, TraceId
 from streamscribe.core.records import Emitted, Failed, Progress, Record, SessionAbandoned, WorkerEvent
+from streamscribe.models.ports import Origin, SegmentRequest
 from streamscribe.ports import Place
+from streamscribe.store.redis_attempts import _key as attempts_key
 from streamscribe.wire.bus_records import decode_record, encode_event, encode_record
+from streamscribe.wire.final_requests import FinalAnswer, encode_answer, encode_request
 from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, virtually
 from tests.contracts.bus import opened
 from tests.contracts.takeover import Listener, session
-from tests.sim.broker import Message
+from tests.sim.broker import Broker, Message
 from tests.sim.clock import Node, run_virtually
 from tests.sim.cluster import KAFKA
+from tests.sim.cluster import TOPICS as FINALS
+from tests.sim.finals import POLICY, FinalizerProcess, SimFinalizers
+from tests.sim.group import Group
 from tests.sim.kafka_site import _GatewayEnd
+from tests.sim.store import SimStore
 
 BEYOND = KAFKA.result_partitions
 POISON = encode_record(opened("poison"))
@@ -51,6 +64,15 @@ class Unnamed(Message):
 
 
 looks: list[int] = []
+
+
+def request_of(session_id: SessionId, segment_id: int) -> bytes:
+    request = SegmentRequest(np.zeros(800, np.float32), origin=Origin(session_id, segment_id, TraceId("t")))
+    return encode_request(
+        question(
+            request, priority=Priority.URGENT, share=Share(None), asked_by="w", number=0, reply_to=0, patience_ms=60_000
+        )
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +134,43 @@ async def test_who_reads_a_past_looks_once_too() -> None:
     with pytest.raises(BadRequest):
         past.record(Message(("t", 0, 8), b"a", POISON, record_headers(1, 0, "t", 1)))  # type: ignore[arg-type]
     assert past.error is None
+
+
+@pytest.mark.parametrize("its", ["no request", "a deadly segment"])
+def test_headers_that_nobody_can_read_cost_a_finalizer_nothing_whatever_the_record_is_buried_for(its: str) -> None:
+    async def play() -> None:
+        rng = random.Random(0)
+        store, group = SimStore(rng), Group(Broker(rng, KAFKA.finalize_partitions), FINALS.finalize)
+        finalizer = FinalizerProcess(Node("f"), group, store, KAFKA, 0.01, lambda origin: False)
+        while not finalizer.bus.partitions:
+            await asyncio.sleep(0.1)
+        store.attempts[attempts_key(A, 1)] = {"others", "that", "ended"}
+        value = b"" if its == "no request" else request_of(A, 1)
+        store.unsure, now_s = 0.0, asyncio.get_running_loop().time()
+        batch: Any = [
+            Unnamed((FINALS.finalize, 0, 0), A.encode(), value, [], now_s),
+            Message((FINALS.finalize, 0, 1), B.encode(), request_of(B, 1), [], now_s),
+        ]
+        finalizer.bus._take(batch)
+        await asyncio.sleep(3)
+        assert (finalizer.over, finalizer.bus.dead_letters, finalizer.bus.waiting) == (False, 1, 0)
+        assert finalizer.bus.answered == 1 + (its == "a deadly segment")
+        assert group.broker.committed[FINALS.finalize, 0] == 2
+        await finalizer.end()
+        await group.close()
+
+    _, loop = run_virtually(play)
+    assert loop.failures == []
+
+
+async def test_headers_that_nobody_can_read_cost_a_worker_none_of_the_answers_behind_them() -> None:
+    nowhere: Any = Nowhere()
+    asking = SimFinalizers(KAFKA, POLICY, Patience(30.0, 30.0))
+    asking._dead_letters = DeadLetters(nowhere, "dead")
+    answer = encode_answer(FinalAnswer(A, asking.asker, 7, error=InternalError()))
+    batch: Any = [Unnamed(("finals", 0, 0), b"a", b"", []), Message(("finals", 0, 1), b"a", answer, [])]
+    asking._take(batch)
+    assert (asking._dead_letters.count, asking.dropped) == (1, 1), "it was heard; nobody waits for it"
 
 
 def test_a_defect_of_the_bus_at_one_record_costs_that_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Message
 from streamscribe.bus.kafka.envelope import NO_TRACE, headers_of, read_key, read_trace
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.core.errors import BadRequest, InternalError, StreamScribeError
+from streamscribe.core.ids import TraceId
 
 TELL_EVERY_S = 10.0
 """A flood of records that meet defects is told in so few lines, each with how many they were."""
@@ -54,8 +55,7 @@ class DeadLetters:
         In a flood of them at most every `TELL_EVERY_S`, with how many they were; the rest with the next. What
         cannot be written is only counted: it holds up no other.
         """
-        readable = not (isinstance(error, BadRequest) and error.field == "headers")  # a second look would end us
-        trace_id = read_trace(headers_of(message)) if readable else NO_TRACE
+        trace_id = _trace_of(message, error)
         if not isinstance(error, StreamScribeError):
             self._tell(error)
             error = InternalError()
@@ -82,3 +82,14 @@ class DeadLetters:
         with suppress(StreamScribeError):
             value = json.dumps(asdict(letter)).encode()
             self._sender.send(self._topic, value, [], lambda error: None, key=letter.session_id or None)
+
+
+def _trace_of(message: Message, error: Exception) -> TraceId:
+    """The trace of a record that met the error. Headers that could not be read are not looked at again: that would end
+    the process; of who has not looked, this is the first look."""
+    if isinstance(error, BadRequest) and error.field == "headers":
+        return NO_TRACE
+    try:
+        return read_trace(headers_of(message))
+    except BadRequest:
+        return NO_TRACE
