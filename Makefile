@@ -44,7 +44,7 @@ check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest $(FAST) --cov --cov-report=term:skip-covered
+	@$(BIN)/pytest $(FAST) $(SIDE_BY_SIDE) --cov --cov-report=term:skip-covered
 
 test: check models $(TEST_STAMP) ## everything: check, then real models, FunASR, servers and a browser
 	@sh tools/setup.sh test-packages

@@ -13,7 +13,8 @@ from time import perf_counter
 
 from streamscribe.bench.chaos_voice import SCRIPTS, Script, Voice, all_say, held_against
 from streamscribe.bench.load import OPEN_DOOR, allow_files, quantile_ms
-from streamscribe.bench.worker_fleet import counted, replace, until_ready, worker_pids
+from streamscribe.bench.metrics import counted
+from streamscribe.bench.worker_fleet import replace, until_ready, worker_pids
 from streamscribe.client.local_server import LocalServer, RunningServer
 
 WORKERS = 2
@@ -30,6 +31,7 @@ FREEZE_S = 6.0
 FROZEN_FOR = 2
 """Times as long as other harms: that in their minute there are so many freezes."""
 SPARE_FILES = 200
+TAKEN_OVER = "streamscribe_taken_over_sessions_total"
 
 Harm = Callable[[RunningServer], Coroutine[None, None, None]]
 Say = Callable[[int, float], Script]
@@ -44,13 +46,13 @@ async def killed(sessions: int, seconds: float, say: Say = Script.of, *more: str
         chance = random.Random(5)
         began_s = perf_counter()
         for number in count(1):
-            before = await counted(server, "streamscribe_taken_over_sessions_total")
+            before = await counted(server.address.http, TAKEN_OVER)
             await asyncio.sleep(began_s + (number - 0.5) * KILL_EVERY_S - perf_counter())
             killed_at = perf_counter()
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(worker_pids(server)), signal.SIGKILL)
             await asyncio.sleep(began_s + number * KILL_EVERY_S - perf_counter())
-            kills.append((killed_at, await counted(server, "streamscribe_taken_over_sessions_total") - before))
+            kills.append((killed_at, await counted(server.address.http, TAKEN_OVER) - before))
 
     figures, voices = await _under(kill, sessions, seconds, *more, say=say)
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
@@ -106,7 +108,7 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
             freezes += 1
-            fenced = await counted(server, "streamscribe_fenced_events_total")
+            fenced = await counted(server.address.http, "streamscribe_fenced_events_total")
 
     figures, _ = await _under(freeze, sessions, seconds, f"--set=worker.hang_timeout_s={HANG_S}")
     return figures | {
@@ -133,8 +135,8 @@ async def _under(
         url = server.address.websocket
         expected = await undisturbed(url, sessions, seconds, say)
         figures, voices = await held_under(partial(harm, server), [url], expected, sessions)
-        ends = await counted(server, "streamscribe_worker_ends_total")
-        moved = await counted(server, "streamscribe_taken_over_sessions_total")
+        ends = await counted(server.address.http, "streamscribe_worker_ends_total")
+        moved = await counted(server.address.http, TAKEN_OVER)
     return figures | {"worker_ends": ends, "taken_over_sessions": moved}, voices
 
 

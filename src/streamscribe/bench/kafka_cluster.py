@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import IO
 import httpx
 
 from streamscribe.bench.load import OPEN_DOOR
+from streamscribe.bench.metrics import counted
 from streamscribe.bootstrap.cluster.services import broker_command, free_port, redis_command
 from streamscribe.client.address import websocket_url
 from streamscribe.core.errors import BusUnavailable
@@ -26,9 +26,8 @@ AUDIO_PARTITIONS = 24
 RESULT_PARTITIONS = 16
 COST_MS = 10
 START_TIMEOUT_S = 20.0
-ANSWER_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 120.0
-LOOK_EVERY_S = 0.1
+LOOK_EVERY_S = 0.25
 
 
 class Foreign:
@@ -100,11 +99,9 @@ class Role:
     async def counted(self, name: str) -> float:
         """The sum of a metric's samples, whatever their labels; 0 where there are none. Raises BusUnavailable."""
         try:
-            async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
-                text = (await http.get(f"{self.url}/metrics")).text
+            return await counted(self.url, name)
         except httpx.ConnectError:
             raise self._ended() from None
-        return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
 
     def signal(self, number: int) -> None:
         """Sends it a signal."""

@@ -24,6 +24,7 @@ import httpx
 import numpy as np
 import yaml
 
+from streamscribe.bench import metrics
 from streamscribe.bench.corpus import telephone_prompts
 from streamscribe.bench.hearing import Pcm, read
 from streamscribe.bench.load import OPEN_DOOR, allow_files, quantile_ms
@@ -54,7 +55,6 @@ BETWEEN_S = 3.0
 IDLE_SWAPS = 2
 ASK_EVERY_S = 0.1
 SWAP_TIMEOUT_S = 600.0
-ANSWER_TIMEOUT_S = 60.0
 NOTHING_KEPT = ("--set=cache.max_encoder_entries=0", "--set=cache.max_feature_cache_size=0")
 
 
@@ -187,8 +187,7 @@ async def _swap(server: RunningServer, versions: Versions) -> float:
 async def _results(server: RunningServer) -> Counter[str]:
     """What became of swaps, all roles together."""
     try:
-        async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
-            text = (await http.get(f"{server.address.http}/metrics")).text
+        text = await metrics.told(server.address.http)
     except httpx.HTTPError as error:
         raise ModelUnavailable(f"the server does not answer: {type(error).__name__}") from None
     found = re.findall(r'^streamscribe_model_swaps_total\{.*result="(\w+)".*\} (\S+)$', text, re.MULTILINE)

@@ -2,18 +2,15 @@
 
 import asyncio
 import os
-import re
 import signal
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
-
+from streamscribe.bench.metrics import counted
 from streamscribe.client.local_server import RunningServer
 
 MODULE = b"streamscribe.bootstrap.worker_process"
 LOOK_EVERY_S = 0.1
-ANSWER_TIMEOUT_S = 60.0
 
 
 def worker_pids(server: RunningServer) -> list[int]:
@@ -28,29 +25,22 @@ def worker_pids(server: RunningServer) -> list[int]:
     return [pid for _, pid in sorted(found)]
 
 
-async def counted(server: RunningServer, name: str) -> float:
-    """The sum of a metric's samples, whatever their labels; 0 where there are none."""
-    async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT_S) as http:
-        text = (await http.get(f"{server.address.http}/metrics")).text
-    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
-
-
 async def until_ready(server: RunningServer, workers: int) -> None:
     """Returns when so many workers may be given sessions."""
-    while await counted(server, "streamscribe_ready_workers") < workers:  # noqa: ASYNC110 - nobody tells it
+    while await counted(server.address.http, "streamscribe_ready_workers") < workers:  # noqa: ASYNC110 - nobody tells it
         await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def replace(server: RunningServer, pid: int, workers: int) -> None:
     """Tells one worker to end; returns when another one is ready in its place."""
-    before = await counted(server, "streamscribe_worker_ends_total")
+    before = await counted(server.address.http, "streamscribe_worker_ends_total")
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
-    while await counted(server, "streamscribe_worker_ends_total") <= before:  # noqa: ASYNC110 - nobody tells it
+    while await counted(server.address.http, "streamscribe_worker_ends_total") <= before:  # noqa: ASYNC110 - nobody tells it
         await asyncio.sleep(LOOK_EVERY_S)
     await until_ready(server, workers)
 
 
 async def memory_bytes(server: RunningServer) -> float:
     """Resident memory of the server's process and of its workers."""
-    return server.memory_bytes() + await counted(server, "streamscribe_worker_memory_bytes")
+    return server.memory_bytes() + await counted(server.address.http, "streamscribe_worker_memory_bytes")
