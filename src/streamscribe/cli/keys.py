@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from streamscribe.cli.options import JsonOption
-from streamscribe.cli.output import err, fail, out, print_json
+from streamscribe.cli.output import Exit, err, fail, out, print_json
 
 app = typer.Typer(
     name="keys",
@@ -47,8 +47,10 @@ def new(
 
     try:
         key = new_key(file, tenant, max_sessions=max_sessions, operator=operator)
-    except (KeyFileError, ValueError, OSError) as error:
+    except (KeyFileError, OSError) as error:
         fail(str(error))
+    except ValueError as error:  # the tenant's id is none
+        fail(str(error), Exit.USAGE)
     if as_json:
         print_json({"tenant": tenant, "key": key, "file": str(file)})
         return
