@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -28,7 +29,7 @@ from streamscribe.settings import StoreSettings
 
 GATEWAYS = 2
 WORKERS = 2
-POOL = 8
+POOL = 12
 """Workers at most that wait to be killed. Others start only when few are left: the broker that is measured with never
 ends a join that a death crosses."""
 KILL_S = 10.0
@@ -36,8 +37,9 @@ KILL_S = 10.0
 LEASE_S = StoreSettings().lease_ttl_s
 FREEZE_S = 12.0
 """What a freeze takes at most, with the return of the worker."""
-FROZEN_FOR = 4
-"""Times as long as other harms: that in their minute there are as many freezes as there should be."""
+FREEZE_ROUNDS = 4
+"""Clusters one after the other, that in a minute each there are as many freezes as there should be: the broker that is
+measured with takes longer for each fetch the more its log holds."""
 AWAY_S = 30.0
 CALM_S = 12.0
 """Before a harm."""
@@ -79,13 +81,14 @@ async def killed(sessions: int, seconds: float) -> dict[str, float]:
 
 
 async def frozen(sessions: int, seconds: float) -> dict[str, float]:
-    """A worker is frozen for three times a lease, then goes on; again and again."""
-    seconds *= FROZEN_FOR
+    """A worker is frozen for three times a lease, then goes on; again and again, in rounds of a cluster each."""
+    allow_files(sessions + SPARE_FILES)
+    expected = await _undisturbed(sessions, seconds)
     freezes = 0
-    fenced = 0.0
+    fenced: dict[Cluster, float] = {}
 
     async def freeze(cluster: Cluster) -> None:
-        nonlocal freezes, fenced
+        nonlocal freezes
         chance = random.Random(5)
         while True:
             await cluster.settled()
@@ -94,13 +97,17 @@ async def frozen(sessions: int, seconds: float) -> dict[str, float]:
             await asyncio.sleep(3 * LEASE_S)
             worker.signal(signal.SIGCONT)
             freezes += 1
-            fenced = await _fenced(cluster)
+            fenced[cluster] = await _fenced(cluster)
 
-    figures, _ = await _under(freeze, sessions, seconds, workers=WORKERS + 1)
-    return figures | {
+    heard = Counter[str]()
+    for _ in range(FREEZE_ROUNDS):
+        async with kafka_cluster(GATEWAYS, WORKERS + 1) as cluster:
+            figures, _ = await held_under(partial(freeze, cluster), cluster.urls, expected, sessions)
+            heard.update(figures)
+    return heard | {
         "freezes": float(freezes),
-        "missing_freezes": missing(freezes, min(FREEZES, seconds / FREEZE_S)),
-        "fenced": fenced,
+        "missing_freezes": missing(freezes, min(FREEZES, FREEZE_ROUNDS * seconds / FREEZE_S)),
+        "fenced": sum(fenced.values()),
     }
 
 
