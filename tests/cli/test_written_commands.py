@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def leaves(group):
 
 def written():
     for words in re.findall(r"\$\(BIN\)/streamscribe (.+)", MAKEFILE):
-        yield re.sub(r"\$\(\w+\)", "", words)
+        yield re.sub(r"\$\(\w+\)", "", words.partition(" ||")[0])
     yield from re.findall(r"^streamscribe (.+)", PAGE, re.MULTILINE)
     for command in leaves(typer.main.get_command(app)):
         yield from re.findall(r"^\s*streamscribe (bench .+)", command.help, re.MULTILINE)
@@ -37,10 +38,21 @@ def parsed(line):
 
 def test_the_chaos_target_is_among_them():
     chaos = re.search(r"^chaos:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)[1]
-    lines = [line.partition("$(BIN)/streamscribe ")[2] for line in chaos.splitlines()]
+    lines = re.findall(r"\$\(BIN\)/streamscribe (.+) \|\| failed=1; ", chaos)
     assert len(lines) >= 4
     assert set(lines) <= set(written())
     assert all(parsed(line)["check"] for line in lines)
+
+
+@pytest.mark.parametrize("target", ["bench", "chaos"])
+def test_a_bar_that_does_not_hold_keeps_no_other_from_being_measured_and_fails_at_the_end(target, tmp_path):
+    (tmp_path / "streamscribe").write_text("#!/bin/sh\necho $* >> $(dirname $0)/typed\n[ $3 != --check ]\n")
+    (tmp_path / "streamscribe").chmod(0o755)
+    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)[1]
+    (tmp_path / "Makefile").write_text(f"BIN := {tmp_path}\n{target}:\n{recipe}")
+    assert subprocess.run(["make", "-C", tmp_path, target], capture_output=True).returncode == 2
+    typed = (tmp_path / "typed").read_text().splitlines()
+    assert len(typed) == recipe.count("$(BIN)/streamscribe ")
 
 
 @pytest.mark.parametrize("line", sorted(set(written())))

@@ -93,8 +93,9 @@ async def _entered(stack: AsyncExitStack, urls: Sequence[str], silence_timeout_s
 
 
 def _documented(root: type[errors.StreamScribeError]) -> set[str | int]:
-    """Names and close codes."""
-    found: set[str | int] = {root.code, root.close_code}
+    """Names and close codes, but those of a defect of ours, which explain nothing."""
+    explains = root.code != errors.InternalError.code
+    found: set[str | int] = {root.code, root.close_code} if explains else set()
     return found.union(*map(_documented, root.__subclasses__()))
 
 

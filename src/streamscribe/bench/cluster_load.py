@@ -115,6 +115,7 @@ def held_against_peak(rungs: Sequence[Crowd], over: Crowd) -> dict[str, float]:
     return {
         "peak_sessions_per_s": peak.per_s,
         "peak_goodput_per_s": peak_goodput_per_s,
+        "peak_over_capacity": peak_goodput_per_s * STEP_MS / 1000 / WORKERS,
         "goodput_per_s": over.goodput_per_s,
         "goodput_over_peak": over.goodput_per_s / peak_goodput_per_s,
         "peak_final_p99_ms": peak_p99_ms,

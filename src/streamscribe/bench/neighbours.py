@@ -69,12 +69,12 @@ async def _measure(url: str, a: str, b: str, turn_s: float) -> dict[str, float]:
         for name, sessions in (("quota", QUOTA), ("flood", FLOOD)):
             others: list[float] = []
             mine: list[float] = []
-            async with _crowd(url, a, sessions, latencies, others), _crowd(url, b, OTHERS, latencies, mine):
+            async with _crowd(url, a, sessions, latencies, others), _crowd(url, b, OTHERS, latencies, mine) as talkers:
                 await asyncio.sleep(SETTLE_S)
                 mine.clear()
                 others.clear()
                 await asyncio.sleep(turn_s)
-                waits[name] += mine
+                waits[name] += [*mine, *(wait_s for talker in talkers for wait_s in talker.waiting_s())]
                 served[name].append(len(others))
     p50, p99 = ({name: quantile_ms(sorted(one), share) for name, one in waits.items()} for share in (0.5, 0.99))
     return {
@@ -104,6 +104,11 @@ class _Talker(LoadSession):
         self._asked.append(perf_counter())
         self.flush()
 
+    def waiting_s(self) -> list[float]:
+        """How long it has waited by now for each final that was not told yet: who is never served waits, too."""
+        now = perf_counter()
+        return [now - asked for asked in self._asked]
+
     def told(self, payload: bytes, now: float) -> None:
         """Measures."""
         if payload.startswith(_FLUSHED):
@@ -111,7 +116,9 @@ class _Talker(LoadSession):
 
 
 @asynccontextmanager
-async def _crowd(url: str, key: str, size: int, latencies: Latencies, waits_s: list[float]) -> AsyncIterator[None]:
+async def _crowd(
+    url: str, key: str, size: int, latencies: Latencies, waits_s: list[float]
+) -> AsyncIterator[Sequence["_Talker"]]:
     """So many sessions that talk while the block runs."""
     make = partial(_talker, key=key, latencies=latencies, waits_s=waits_s)
     talkers: list[_Talker] = []
@@ -120,7 +127,7 @@ async def _crowd(url: str, key: str, size: int, latencies: Latencies, waits_s: l
         await asyncio.sleep(1 / OPENED_PER_S)
     talking = asyncio.create_task(_talk(talkers))
     try:
-        yield
+        yield talkers
     finally:
         talking.cancel()
         for talker in talkers:
