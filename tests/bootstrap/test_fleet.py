@@ -24,7 +24,7 @@ from streamscribe.wire import worker_control as control
 from streamscribe.wire.rest_cache import Level, Tier
 
 LIVE = SessionOptions()
-LATE = control.Step("vad", 4, 64, step_s=0.01, audio_s=0.4, live=4, live_audio_s=0.4, lag_s=3.0)
+LATE = control.Step("vad", 4, 64, step_s=0.01, audio_s=0.4, live=4, live_asked=4, live_asked_s=0.4, lag_s=3.0)
 
 
 class Doors:

@@ -11,9 +11,9 @@ from streamscribe.settings import LimitSettings
 
 LIVE = SessionOptions()
 FILE = SessionOptions(live=False)
-SLOW = StepReport("recognizer", 1, 0.0, step_s=30.0, audio_s=1.0, failed=0, live=1, live_audio_s=1.0)
+SLOW = StepReport("recognizer", 1, 0.0, step_s=30.0, audio_s=1.0, failed=0, live=1, live_asked=1, live_asked_s=1.0)
 LATE = StepReport(
-    "vad", 4, 0.0, step_s=0.01, audio_s=0.4, failed=0, live=4, live_audio_s=0.4, lag_s=3.0, batch_limit=64
+    "vad", 4, 0.0, step_s=0.01, audio_s=0.4, failed=0, live=4, live_asked=4, live_asked_s=0.4, lag_s=3.0, batch_limit=64
 )
 
 
@@ -86,6 +86,6 @@ def test_steps_without_audio_count_by_requests() -> None:
     assert door.load.admit(LIVE) is None
     for _ in range(5):
         door.now += 1.0
-        door.load.step_done(replace(SLOW, name="punctuation", audio_s=0.0, live_audio_s=0.0))
+        door.load.step_done(replace(SLOW, name="punctuation", audio_s=0.0, live_asked_s=0.0))
     assert door.load.utilisation("punctuation") == 30.0
     assert isinstance(door.load.admit(LIVE), Overloaded)

@@ -235,3 +235,18 @@ def test_taking_all_leaves_nothing():
     assert {item.id for item in queue.batcher.take_all()} == ids
     queue.batcher.check_integrity()
     assert len(queue.batcher) == 0
+
+
+def test_what_live_sessions_asked_for_is_told_once_whether_it_waits_runs_or_was_given_up():
+    queue = Queue(max_batch_size=1)
+    queue.add(audio_s=1.0)
+    given_up = queue.add(audio_s=2.0)
+    queue.add(audio_s=4.0, priority=Priority.BULK)
+    draft = queue.add(audio_s=8.0, priority=Priority.LOW)
+    queue.take(now=9.0)
+    assert queue.batcher.cancel(given_up)
+    assert queue.batcher.take_asked() == (2, 3.0)
+    assert queue.batcher.hurry(draft, Priority.URGENT)
+    assert queue.batcher.take_asked() == (1, 8.0)
+    queue.batcher.take_all()
+    assert queue.batcher.take_asked() == (0, 0.0)

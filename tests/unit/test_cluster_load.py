@@ -107,7 +107,7 @@ def test_what_a_worker_measured_predicts_as_its_own_gauge_does(steps: list[tuple
     gauge = LoadGauge(NOW)
     gauge.add_voices(5, NOW)
     for number, (requests, limit, busy_s) in enumerate(steps):
-        load = StepLoad(busy_s, requests, work=requests * 0.6, live_work=requests * 0.6, limit=max(limit, requests))
+        load = StepLoad(busy_s, requests, work=requests * 0.6, live_asked=requests * 0.6, limit=max(limit, requests))
         gauge.step("vad", load, NOW + number / 5)
     now = NOW + 7
     assert gauge.measured("vad", now).predicted(gauge.voices, more) == pytest.approx(gauge.predicted("vad", more, now))

@@ -53,10 +53,9 @@ class Outbox:
                 report.step_s,
                 report.audio_s,
                 report.live,
-                report.live_audio_s,
+                report.live_asked,
+                report.live_asked_s,
                 report.lag_s,
-                report.live_waiting,
-                report.live_waiting_s,
             )
         )
 

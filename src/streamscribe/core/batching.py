@@ -67,7 +67,7 @@ class Batcher:
         self._lane_of: dict[int, Lane] = {}
         self._shares = FairShares()
         self._waiting_s = 0.0
-        self._live_waiting, self._live_waiting_s = 0, 0.0
+        self._live_asked, self._live_asked_s = 0, 0.0
         self._running = 0
 
     def __len__(self) -> int:
@@ -77,11 +77,6 @@ class Batcher:
     def waiting_s(self) -> float:
         """Audio seconds that wait."""
         return self._waiting_s
-
-    @property
-    def live_waiting(self) -> tuple[int, float]:
-        """Requests of live sessions that wait, and their audio seconds."""
-        return self._live_waiting, self._live_waiting_s
 
     @property
     def inflight(self) -> int:
@@ -106,7 +101,8 @@ class Batcher:
         else:
             self._join(lane, item)
         self._lane_of[item.id] = lane
-        self._count(item, 1)
+        self._waiting_s += item.audio_s
+        self._ask(item)
         return None
 
     def cancel(self, item_id: int) -> bool:
@@ -130,8 +126,8 @@ class Batcher:
             return False
         self._unlink(lane)
         lane.items[at] = replace(item, priority=priority)
-        self._count(item, -1)
-        self._count(lane.items[at], 1)
+        if not item.live:
+            self._ask(lane.items[at])
         lane.urgency = self._most_urgent(lane.items)
         self._link(lane)
         return True
@@ -174,6 +170,12 @@ class Batcher:
         """A step of `size` requests of the group ran out of memory: from now on steps have fewer."""
         self._limits.shrink(group, size)
 
+    def take_asked(self) -> tuple[int, float]:
+        """Requests of live sessions that came since the last call, and their audio seconds, whatever became of them."""
+        asked = self._live_asked, self._live_asked_s
+        self._live_asked, self._live_asked_s = 0, 0.0
+        return asked
+
     def take_all(self) -> tuple[Waiting, ...]:
         """Everything that waits, no longer waiting, and not to run."""
         items = tuple(item for lane in sorted(self._lanes.values(), key=RANK) for item in lane.items)
@@ -181,7 +183,6 @@ class Batcher:
         self._groups.clear()
         self._lane_of.clear()
         self._waiting_s = 0.0
-        self._live_waiting, self._live_waiting_s = 0, 0.0
         return items
 
     def check_integrity(self) -> None:
@@ -197,9 +198,6 @@ class Batcher:
         for group in self._groups.values():
             group.check_integrity()
         ensure(abs(sum(item.audio_s for item in items) - self._waiting_s) < 1e-6, "waiting_s == sum of audio_s")
-        live = [item.audio_s for item in items if item.live]
-        ensure(len(live) == self._live_waiting, "live_waiting == live requests that wait")
-        ensure(abs(sum(live) - self._live_waiting_s) < 1e-6, "live_waiting_s == their audio_s")
         ensure(0 <= self._running <= self.inflight <= self._policy.max_inflight, "taken >= finished; inflight <= bound")
         self._limits.check_integrity()
         self._shares.check_integrity()
@@ -254,16 +252,15 @@ class Batcher:
         if not group.size:
             del self._groups[group.key]
 
-    def _count(self, item: Waiting, change: int) -> None:
-        """One more that waits, or one less; with nothing left no rounding is kept."""
-        self._waiting_s = self._waiting_s + change * item.audio_s if self._lane_of else 0.0
-        self._live_waiting += change * item.live
-        self._live_waiting_s = self._live_waiting_s + change * item.live * item.audio_s if self._live_waiting else 0.0
+    def _ask(self, item: Waiting) -> None:
+        """It came, or became urgent."""
+        self._live_asked += item.live
+        self._live_asked_s += item.live * item.audio_s
 
     def _left(self, lane: Lane, item: Waiting) -> None:
-        """An item has left its lane, which is in no group now."""
+        """An item has left its lane, which is in no group now. With nothing left no rounding is kept."""
         del self._lane_of[item.id]
-        self._count(item, -1)
+        self._waiting_s = self._waiting_s - item.audio_s if self._lane_of else 0.0
         if lane.items:
             lane.urgency = self._most_urgent(lane.items)
             self._link(lane)

@@ -2,8 +2,9 @@
 
 The time of a step is fitted as t(w) = a + b w, w its work (seconds of audio), by least squares over the window. A full
 step has work W (its limit of requests, of mean length), so a model can do at most W / t(W) of work a second; what live
-sessions ask for is L a second. The utilisation is L t(W) / W = L (a / W + b): the share of the time that the live work
-would take in full steps. It is below the share of time that the model is busy, which nears 1 long before full steps do.
+sessions ask for is L a second, whether it gets done, waits, or is given up meanwhile. The utilisation is
+L t(W) / W = L (a / W + b): the share of the time that the live work would take in full steps. It is below the share of
+time that the model is busy, which nears 1 long before full steps do.
 """
 
 from collections import Counter, deque
@@ -29,7 +30,7 @@ _HIGH = 0.95
 
 @dataclass(frozen=True, slots=True)
 class StepLoad:
-    """A step of `requests` requests that took `busy_s`; its work, and that of live sessions in it and behind it.
+    """A step of `requests` requests that took `busy_s`, its work, and what live sessions asked for since the last.
 
     Work is seconds of audio, or requests where they have none. Of such requests `limit` could have shared the step.
     """
@@ -37,9 +38,8 @@ class StepLoad:
     busy_s: float
     requests: int
     work: float
-    live_work: float
+    live_asked: float
     limit: int
-    live_waiting: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,7 @@ class _Second:
     room: float = 0.0
     work: float = 0.0
     work_squared: float = 0.0
-    live_work: float = 0.0
-    live_waiting: float = 0.0
+    live_asked: float = 0.0
     busy: float = 0.0
     work_busy: float = 0.0
     lags: Counter[int] = field(default_factory=Counter)
@@ -78,8 +77,7 @@ class _Second:
         self.room += step.limit
         self.work += step.work
         self.work_squared += step.work**2
-        self.live_work += step.live_work
-        self.live_waiting = step.live_waiting
+        self.live_asked += step.live_asked
         self.busy += step.busy_s
         self.work_busy += step.work * step.busy_s
 
@@ -161,9 +159,9 @@ class LoadGauge:
         self._second(name, now).lags[size] += count
 
     def utilisation(self, name: str, now: float) -> float:
-        """The share of a model's time that the live work of the window would have taken in full steps."""
+        """The share of a model's time that what live sessions asked for in the window takes in full steps."""
         seconds = self._recent(name, now)
-        return self._asked(name, seconds, now) * _full_step_cost(seconds)
+        return self._asked(seconds, now) * _full_step_cost(seconds)
 
     def predicted(self, name: str, more: int, now: float) -> float:
         """The utilisation with `more` voices, when those that came within the window ask for as much as the others.
@@ -173,13 +171,13 @@ class LoadGauge:
         voice is thought to ask for more than one can.
         """
         seconds = self._recent(name, now)
-        asked = self._asked(name, seconds, now)
+        asked = self._asked(seconds, now)
         return asked * _full_step_cost(seconds) * (self._voices + more) / (self._heard(seconds, asked, now) + more)
 
     def measured(self, name: str, now: float) -> ModelLoad:
         """What another process needs to predict."""
         seconds = self._recent(name, now)
-        asked = self._asked(name, seconds, now)
+        asked = self._asked(seconds, now)
         utilisation = asked * _full_step_cost(seconds)
         return ModelLoad(name, utilisation, self._heard(seconds, asked, now), self.lag_p95_s(name, now))
 
@@ -220,16 +218,13 @@ class LoadGauge:
     def _recent(self, name: str, now: float) -> list[_Second]:
         return [second for second in self._seconds.get(name, ()) if second.at > int(now) - WINDOW_S]
 
-    def _asked(self, name: str, seconds: Sequence[_Second], now: float) -> float:
-        """Live work a second: what was done, and what waits now and did not wait before.
+    def _asked(self, seconds: Sequence[_Second], now: float) -> float:
+        """Live work that came in a second.
 
         A model that is full does no more than it can, however many ask; of what it did, too many would be let in.
         """
-        if not seconds:
-            return 0.0
-        waited = next((s.live_waiting for s in reversed(self._seconds[name]) if s.at < seconds[0].at), 0.0)
-        asked = sum(second.live_work for second in seconds) + seconds[-1].live_waiting - waited
-        return min(max(0.0, asked) / self._covered_s(now), REAL_TIME * self._mean_voices(now))
+        asked = sum(second.live_asked for second in seconds)
+        return min(asked / self._covered_s(now), REAL_TIME * self._mean_voices(now))
 
     def _covered_s(self, now: float) -> float:
         """How long the recent seconds are together, the running one as far as it went."""

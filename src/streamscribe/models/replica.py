@@ -334,7 +334,7 @@ class Replica(Generic[Req, Res]):
             limit = self._batcher.limit(batch[0].group, max(item.audio_s for item in batch))
             for item in batch:
                 del self._pending[item.id]
-            live_waiting, live_waiting_s = self._batcher.live_waiting
+            live_asked, live_asked_s = self._batcher.take_asked()
         self._room.freed()
         self._trials.judge([one.error for one in pending], out_of_memory=out_of_memory > 0)
         deliver(pending)
@@ -351,12 +351,11 @@ class Replica(Generic[Req, Res]):
                 audio_s=sum(item.audio_s for item in batch),
                 failed=sum(one.error is not None for one in pending),
                 live=len(live),
-                live_audio_s=sum(item.audio_s for item in live),
                 lag_s=max((ended_s - item.arrived for item in live if item.exclusive is not None), default=None),
                 batch_limit=limit,
                 out_of_memory=out_of_memory,
-                live_waiting=live_waiting,
-                live_waiting_s=live_waiting_s,
+                live_asked=live_asked,
+                live_asked_s=live_asked_s,
             )
         )
 

@@ -53,17 +53,12 @@ class StepFacts(Protocol):
         ...
 
     @property
-    def live_audio_s(self) -> float:
-        """Their audio."""
+    def live_asked(self) -> int:
+        """Requests of live sessions that came since the step before."""
         ...
 
     @property
-    def live_waiting(self) -> int:
-        """Requests of live sessions that wait."""
-        ...
-
-    @property
-    def live_waiting_s(self) -> float:
+    def live_asked_s(self) -> float:
         """Their audio."""
         ...
 
@@ -79,9 +74,8 @@ def step_load(report: StepFacts) -> StepLoad:
         busy_s=report.step_s,
         requests=report.batch_size,
         work=report.audio_s or float(report.batch_size),
-        live_work=report.live_audio_s if report.audio_s else float(report.live),
+        live_asked=report.live_asked_s if report.audio_s else float(report.live_asked),
         limit=report.batch_limit,
-        live_waiting=report.live_waiting_s if report.audio_s else float(report.live_waiting),
     )
 
 

@@ -46,10 +46,9 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
     step_s: float
     audio_s: float
     live: int
-    live_audio_s: float
+    live_asked: int
+    live_asked_s: float
     lag_s: float | None
-    live_waiting: int = 0
-    live_waiting_s: float = 0.0
 
 
 class Status(msgspec.Struct, tag="status", frozen=True, omit_defaults=True):

@@ -262,8 +262,8 @@ class ContinuousBatch:
         self._free(writing)
         if not writing.trial:
             self._batcher.finish((item,))
-            waiting = self._batcher.live_waiting
-            self._reports.ended(item, monotonic(), len(self._running), waiting, failed=writing.asked.failed)
+            asked, failed = self._batcher.take_asked, writing.asked.failed
+            self._reports.ended(item, monotonic(), len(self._running), asked, failed=failed)
         self._keeper.forget(writing.asked)
 
     def _free(self, writing: Writing) -> None:

@@ -32,13 +32,15 @@ class Reports:
             self._since_s = now
         self._wait_s = max(self._wait_s, now - item.arrived)
 
-    def ended(self, item: Waiting, now: float, running: int, live_waiting: tuple[int, float], *, failed: bool) -> None:
-        """A request has left, `running` are left, and so many of live sessions wait, with seconds of audio."""
+    def ended(
+        self, item: Waiting, now: float, running: int, take_asked: Callable[[], tuple[int, float]], *, failed: bool
+    ) -> None:
+        """A request has left, `running` are left; what live sessions asked for is taken (`Batcher.take_asked`)."""
         self._ended.append(item)
         self._failed += failed
         if len(self._ended) < running:
             return
-        live = [one for one in self._ended if one.live]
+        live_asked, live_asked_s = take_asked()
         self._on_step(
             StepReport(
                 name=self._name,
@@ -47,12 +49,11 @@ class Reports:
                 step_s=now - self._since_s,
                 audio_s=sum(one.audio_s for one in self._ended),
                 failed=self._failed,
-                live=len(live),
-                live_audio_s=sum(one.audio_s for one in live),
+                live=sum(one.live for one in self._ended),
                 batch_limit=self._limit,
                 out_of_memory=self._out_of_memory,
-                live_waiting=live_waiting[0],
-                live_waiting_s=live_waiting[1],
+                live_asked=live_asked,
+                live_asked_s=live_asked_s,
             )
         )
         self._since_s, self._wait_s, self._ended = now, 0.0, []
