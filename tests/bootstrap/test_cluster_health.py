@@ -32,6 +32,23 @@ async def test_what_does_not_answer_is_named_and_where_only_a_part_of_it_is_miss
     assert [line["event"] for line in logs] == ["no answer", "answers again"]
 
 
+async def test_a_single_call_without_an_answer_is_not_told_and_counts_all_the_same() -> None:
+    brokers, now = Brokers(), 0.0
+    health = Health({"bus": brokers.check}, lambda: now)
+    with capture_logs() as logs:
+        for error in (BusUnavailable("slow start"), None, BusUnavailable("slow"), None):
+            brokers.error = error
+            await health.look()
+            assert bool(health.lacking()) == (error is not None)
+        assert not logs
+        for now in (10.0, 11.0, 12.0):
+            brokers.error = BusUnavailable("away")
+            await health.look()
+        brokers.error = None
+        assert health.away_s("bus") == 2.0
+    assert [(line["event"], line["detail"]) for line in logs] == [("no answer", "away")]
+
+
 async def test_a_process_is_ready_when_its_models_are_and_its_group_has_given_it_a_share() -> None:
     models, joined = ["vad"], asyncio.Event()
     readiness = Readiness(lambda: models, Health({}), joined)

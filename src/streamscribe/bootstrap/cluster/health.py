@@ -19,7 +19,11 @@ _log = get_logger(__name__)
 
 
 class Health:
-    """Asks each of some things again and again; what does not answer is in `lacking`, and in the log once."""
+    """Asks each of some things again and again; what does not answer is in `lacking`, and in the log once.
+
+    The log is told where it has not answered twice in a row: while a process starts, its models hold it up for longer
+    than a first call, which connects, may take.
+    """
 
     def __init__(
         self, checks: dict[str, Callable[[], Awaitable[object]]], clock: Callable[[], float] = monotonic
@@ -28,6 +32,7 @@ class Health:
         self._clock = clock
         self._errors: dict[str, StreamScribeError] = {}
         self._since: dict[str, float] = {}
+        self._told: set[str] = set()
 
     def lacking(self) -> list[str]:
         """The names of what does not answer, or of the part of it that its error names."""
@@ -56,11 +61,15 @@ class Health:
             await self._checks[name]()
         except StreamScribeError as error:
             if name not in self._errors:
-                _log.warning("no answer", component=name, code=error.code, detail=error.message)
                 self._since[name] = self._clock()
+            elif name not in self._told:
+                self._told.add(name)
+                _log.warning("no answer", component=name, code=error.code, detail=error.message)
             self._errors[name] = error
         else:
-            if self._errors.pop(name, None) is not None:
+            self._errors.pop(name, None)
+            if name in self._told:
+                self._told.remove(name)
                 _log.info("answers again", component=name)
 
 
