@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from structlog.testing import capture_logs
 
 from streamscribe.bus.local.gateway import LocalGatewayBus
 from streamscribe.bus.memory import MemoryBus
@@ -15,6 +16,7 @@ from streamscribe.gateway import live_session
 from streamscribe.gateway.door import OpenDoor
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.observe.logs import ATTRIBUTES
 from streamscribe.observe.metrics import Metrics
 from streamscribe.ports import GatewayBus
 from streamscribe.settings import LimitSettings
@@ -108,8 +110,12 @@ async def test_a_session_of_which_nothing_is_taken_ends_and_waits_no_longer(
 ) -> None:
     hub = Hub(bus, limits, Metrics(), OpenDoor())
     sink = RecordingSink()
-    async with asyncio.timeout(30):
-        await speak(hub.open(ACME, options, sink))
+    with capture_logs() as lines:
+        async with asyncio.timeout(30):
+            await speak(hub.open(ACME, options, sink))
     assert isinstance(sink.error, Overloaded)
+    assert [line["event"] for line in lines] == ["session opened", "session given up", "session failed"]
+    assert (lines[1]["reason"], lines[1]["session_id"]) == ("standstill", lines[2]["session_id"])
+    assert lines[1].keys() - {"event", "log_level"} <= ATTRIBUTES
     assert not len(hub)
     await hub.close()

@@ -11,11 +11,14 @@ from streamscribe.core.options import SessionOptions
 from streamscribe.core.standstill import Standstill, given_up
 from streamscribe.gateway.door import Admission, HubObserver
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Tenant, Ticket
 from streamscribe.settings import LimitSettings
 
 STANDSTILL = "standstill"
-"""Why nobody new is let in while workers do not keep up."""
+"""Why nobody new is let in while workers do not keep up, and why a session ends of which they take nothing."""
+
+_log = get_logger(__name__)
 
 
 class Admittance:
@@ -111,6 +114,8 @@ class Admittance:
         """What it has said has no room on the bus, for so long; whether its client is to be told. Too long ends it."""
         is_live = self._carried[live.bus_id].live  # files come as fast as workers take them
         if error := given_up(waited_s, self._patience_s if is_live else self._patience_with_files_s):
+            names = {"tenant_id": live.tenant.tenant_id, "session_id": live.session_id, "trace_id": live.trace_id}
+            _log.warning("session given up", code=error.code, reason=STANDSTILL, seconds=round(waited_s), **names)
             live.break_down(error)
             return False
         return is_live and self._standstill.stop(live.bus_id, self._now())
