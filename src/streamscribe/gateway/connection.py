@@ -10,6 +10,7 @@ from streamscribe.core.errors import BadRequest, SessionSuperseded, SlowReader, 
 from streamscribe.core.ids import SessionId
 from streamscribe.core.messages import ClientMessage, ErrorSent, Invalid, Resume, ServerMessage, Start
 from streamscribe.core.options import SessionOptions
+from streamscribe.gateway.awake import within
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.gateway.outbox import Outbox
@@ -167,7 +168,7 @@ class Connection:
         if self._live is None and not self._closing:
             wait_s = self._limits.idle_timeout_s if self._refused is None else RESUME_GRACE_S
             try:
-                async with asyncio.timeout(wait_s):
+                async with within(wait_s):
                     return await self._receive()
             except TimeoutError:
                 self.refuse(self._refused or Timeout())
@@ -273,7 +274,7 @@ class Connection:
 
     async def _put(self, event: Message) -> None:
         if not self._transport.writable.is_set():
-            async with asyncio.timeout(self._limits.slow_reader_timeout_s):
+            async with within(self._limits.slow_reader_timeout_s):
                 await self._transport.writable.wait()
         await self._send(event)
 

@@ -66,7 +66,7 @@ class Mover:
         self._late: set[SessionId] = set()
         self._handed: Counter[SessionId] = Counter()
         self._over: dict[SessionId, LiveSession] = {}
-        self._unclaimed = Unclaimed(bus, store)
+        self._unclaimed = Unclaimed(bus, store, every_s)
         self.taken = 0
         """Sessions that have come here from other gateways."""
 

@@ -4,6 +4,7 @@ import asyncio
 
 from streamscribe.core.errors import StoreUnavailable
 from streamscribe.core.ids import SessionId
+from streamscribe.core.restarts import Patience
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.ports import MovingBus, SessionStore
 
@@ -16,37 +17,40 @@ RETRY_AFTER_S = 5.0
 class Unclaimed:
     """Sessions of this gateway of which no worker has spoken yet. Those that a worker has go on without the store."""
 
-    def __init__(self, bus: MovingBus, store: SessionStore) -> None:
+    def __init__(self, bus: MovingBus, store: SessionStore, every_s: float) -> None:
+        """It is looked every `every_s` seconds; while this gateway stands still nobody looks, and nobody waits."""
+        self._every_s = every_s
         self._bus = bus
         self._store = store
-        self._sessions: dict[SessionId, tuple[LiveSession, float]] = {}
-        self._away_since: float | None = None
+        self._sessions: dict[SessionId, tuple[LiveSession, Patience]] = {}
 
     def begin(self, live: LiveSession) -> None:
         """Its first record is about to be published."""
-        self._sessions[live.bus_id] = live, asyncio.get_running_loop().time()
+        self._sessions[live.bus_id] = live, Patience(self._every_s, asyncio.get_running_loop().time())
 
     def forget(self, session_id: SessionId) -> None:
         """It is here no more."""
         self._sessions.pop(session_id, None)
 
     async def look(self) -> None:
-        """Asks the store, if anybody waits; who has waited in vain ends with StoreUnavailable. To be called often."""
+        """Asks the store, if anybody waits; who has waited in vain ends with StoreUnavailable."""
         for session_id in [one for one in self._sessions if self._is_claimed(one)]:
             del self._sessions[session_id]
         if not self._sessions:
-            self._away_since = None
             return
+        answers = await self._answers()
         now = asyncio.get_running_loop().time()
+        for live, patience in list(self._sessions.values()):
+            waited_s = patience.look(alive=answers, now=now)
+            if not answers and waited_s >= PATIENCE_S and not self._is_claimed(live.bus_id):
+                live.break_down(StoreUnavailable(retry_after_s=RETRY_AFTER_S))
+
+    async def _answers(self) -> bool:
         try:
             await self._store.check()
         except StoreUnavailable:
-            self._away_since = away_since = now if self._away_since is None else self._away_since
-            for live, since in list(self._sessions.values()):
-                if now - max(since, away_since) >= PATIENCE_S and not self._is_claimed(live.bus_id):
-                    live.break_down(StoreUnavailable(retry_after_s=RETRY_AFTER_S))
-        else:
-            self._away_since = None
+            return False
+        return True
 
     def _is_claimed(self, session_id: SessionId) -> bool:
         place = self._bus.stand(session_id, b"")
