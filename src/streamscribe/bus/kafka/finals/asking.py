@@ -2,7 +2,6 @@
 
 import asyncio
 import zlib
-from collections import Counter
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.core.gate import Gate
 from streamscribe.core.ids import SessionId, TenantId
 from streamscribe.core.integrity import ensure
+from streamscribe.core.lateness import Waiting, late_tenants
 from streamscribe.models.ports import Hypothesis, SegmentRequest
 from streamscribe.models.room import Room
 from streamscribe.settings import KafkaSettings
@@ -43,13 +43,10 @@ from streamscribe.wire.final_requests import (
 RETRY_S = 5.0
 """When a client may come back where no finalizer answers."""
 
-LATE_SHARE, LATE_SESSIONS = 0.05, 2
-"""A tenant is late when more than this share of its live segments that wait is, of so many sessions: a few may be late
-by themselves, as those of a finalizer that ended. Tenants take turns, so that it says nothing of others."""
-
 FILE_STEPS = 3
 """So many of the model's steps can a worker's files fill in the log at a time: finalizers read it in order, and a live
-segment waits for all that were asked before it. The others wait here, where a live one passes them."""
+segment waits for all that were asked before it. The others wait here, where a live one passes them, and tenants take
+turns: one that brings many files keeps another's waiting for one place, not for all of its own."""
 TENANT_STEPS = 6
 """The same of one tenant's live segments: of each of five workers they are fewer, by default, than a finalizer reads
 (`answering.MAX_INSIDE`), so that another tenant's are read at once, and its turn comes."""
@@ -203,15 +200,10 @@ class Finalizers:
 
     def late(self, now: float, bound_s: float) -> frozenset[TenantId]:
         """The tenants of whose live segments more of such than a few have waited longer than that."""
-        late: dict[TenantId, list[SessionId]] = {}
-        for one in self._waiting.values():
-            if one.tenant_id is not None and one.for_good and now - one.since_s > bound_s:
-                late.setdefault(one.tenant_id, []).append(one.session_id)
-        waiting = Counter(one.tenant_id for one in self._waiting.values())
-        return frozenset(
-            tenant
-            for tenant, sessions in late.items()
-            if len(sessions) > LATE_SHARE * waiting[tenant] and len(set(sessions)) >= LATE_SESSIONS
+        return late_tenants(
+            Waiting(one.tenant_id, one.session_id, one.for_good and now - one.since_s > bound_s)
+            for one in self._waiting.values()
+            if one.tenant_id is not None
         )
 
     def _enter(self, priority: Priority, audio_s: float) -> None:
