@@ -29,11 +29,9 @@ from streamscribe.settings import StoreSettings
 
 GATEWAYS = 2
 WORKERS = 2
-POOL = 12
-"""Workers at most that wait to be killed. Others start only when few are left: the broker that is measured with never
-ends a join that a death crosses."""
-KILL_S = 10.0
-"""What a kill takes at most, with the group's calm that it waits for, and now and then other workers' start."""
+KILL_S = 15.0
+"""What a kill takes at most, with the start of another worker and the group's calm after both: the broker that is
+measured with never ends a join that a death crosses."""
 LEASE_S = StoreSettings().lease_ttl_s
 FREEZE_S = 12.0
 """What a freeze takes at most, with the return of the worker."""
@@ -52,24 +50,24 @@ Harm = Callable[[Cluster], Coroutine[None, None, None]]
 
 
 async def killed(sessions: int, seconds: float) -> dict[str, float]:
-    """A random worker is killed every five seconds."""
+    """A random worker is killed every five seconds, or when the group is calm again."""
     kills: list[tuple[float, float]] = []
 
     async def kill(cluster: Cluster) -> None:
         chance = random.Random(5)
-        until_s = perf_counter() + seconds
-        while (due := perf_counter() + KILL_EVERY_S) < until_s:
-            await cluster.settled()
-            if len(cluster.workers) <= WORKERS:
-                await cluster.add_workers(POOL - WORKERS)
-            await asyncio.sleep(max(0.0, due - perf_counter()))
+        due_s = perf_counter() + KILL_EVERY_S
+        until_s = due_s + seconds - KILL_EVERY_S
+        while due_s < until_s:
+            await asyncio.sleep(max(0.0, due_s - perf_counter()))
             worker = cluster.workers.pop(chance.randrange(len(cluster.workers)))
             moved = await worker.counted("funasr_active_streams")
             kills.append((perf_counter(), moved))
             worker.signal(signal.SIGKILL)
+            await cluster.settled()
+            await cluster.add_workers(1)
+            due_s = max(due_s + KILL_EVERY_S, perf_counter())
 
-    pool = min(POOL, WORKERS + int(seconds / KILL_EVERY_S))
-    figures, voices = await _under(kill, sessions, seconds, workers=pool)
+    figures, voices = await _under(kill, sessions, seconds, workers=WORKERS + 1)
     waits_s = sorted(wait_s for at, moved in kills for wait_s in longest_waits_s(voices, at, moved))
     return figures | {
         "kills": float(len(kills)),
