@@ -22,8 +22,9 @@ from time import perf_counter
 import uvloop
 
 from streamscribe.bench.load import CHUNK_BYTES, OPEN_DOOR, Latencies, LoadSession, allow_files, connect, quantile_ms
+from streamscribe.bench.metrics import counted
 from streamscribe.bench.report import Report, report
-from streamscribe.client.local_server import LocalServer
+from streamscribe.client.local_server import LocalServer, RunningServer
 from streamscribe.control.keys import new_key
 
 COST_MS = 50
@@ -33,6 +34,7 @@ EVERY_S = 1.0
 CHUNKS = 5
 TURNS = 3
 SETTLE_S = 3.0
+LOOK_EVERY_S = 0.25
 OPENED_PER_S = 100
 CLOSE_TIMEOUT_S = 60.0
 MANY = 1000
@@ -56,17 +58,19 @@ def run(*, seconds: float) -> Report:
         file = Path(folder) / "tenants.yaml"
         a, b = (new_key(file, name, max_sessions=MANY) for name in ("a", "b"))
         with LocalServer([*_ARGUMENTS, f"--set=gateway.tenants_file={file}"]) as server:
-            figures = uvloop.run(_measure(server.address.websocket, a, b, seconds / TURNS))
+            figures = uvloop.run(_measure(server, a, b, seconds / TURNS))
     told = {"cost_ms": COST_MS, "sessions": [QUOTA, FLOOD, OTHERS], "seconds": seconds}
     return report("neighbours", told, figures)
 
 
-async def _measure(url: str, a: str, b: str, turn_s: float) -> dict[str, float]:
+async def _measure(server: RunningServer, a: str, b: str, turn_s: float) -> dict[str, float]:
     waits: dict[str, list[float]] = {"quota": [], "flood": []}
     served: dict[str, list[int]] = {"quota": [], "flood": []}
-    latencies = Latencies()
+    latencies, url = Latencies(), server.address.websocket
     for _ in range(TURNS):
         for name, sessions in (("quota", QUOTA), ("flood", FLOOD)):
+            while await counted(server.address.http, "funasr_active_sessions"):  # noqa: ASYNC110 - nobody tells it
+                await asyncio.sleep(LOOK_EVERY_S)
             others: list[float] = []
             mine: list[float] = []
             async with _crowd(url, a, sessions, latencies, others), _crowd(url, b, OTHERS, latencies, mine) as talkers:
