@@ -132,3 +132,13 @@ async def test_a_key_that_somebody_else_has_taken_fails_what_needs_it_and_nothin
             with told_to_operators("Redis refused what the session store asked"):
                 await store.claim(S1, "w1")
             assert (await store.claim(S2, "w1")).session_id == S2
+
+
+async def test_a_new_connection_asks_at_once_what_it_is_for(tmp_path):
+    """Each answer that it waits for before takes of the call's time, and longest while models load."""
+    with redis_server(tmp_path) as url:
+        async with sessions_of(url) as store, client_of(f"{url}?protocol=2") as client:
+            await store.check()
+            asked = await client.info("commandstats")
+    assert asked["cmdstat_set"]["calls"] == 1
+    assert "cmdstat_hello" not in asked

@@ -16,6 +16,7 @@ from streamscribe.redis_url import client_of
 PREFIX = "streamscribe:"
 RETRY_AFTER_S = 1.0
 NOT_REACHED = "Redis cannot be reached"
+_NOT_LET_IN = "Redis refuses the user or password of store.redis_url"
 
 _WRITTEN = f"{PREFIX}written"
 _WRITTEN_S = 60
@@ -83,6 +84,7 @@ def _client(url: str, timeout_s: float, max_connections: int) -> Any:
     pool = redis.asyncio.ConnectionPool.from_url(
         url,
         max_connections=max_connections,
+        protocol=2,  # a newer one greets, and each trip of that waits for the interpreter while models load
         socket_timeout=None,  # redis-py's is by `asyncio.wait_for`, which loses cancellations before Python 3.12
         socket_connect_timeout=timeout_s,
         retry=Retry(NoBackoff(), 1, supported_errors=(told.ConnectionError,)),
@@ -93,7 +95,9 @@ def _client(url: str, timeout_s: float, max_connections: int) -> Any:
 def _trouble_of(error: Exception) -> Trouble:
     match error:
         case told.AuthenticationError() | told.AuthorizationError() | told.NoPermissionError():
-            return Trouble("Redis refuses the user or password of store.redis_url")
+            return Trouble(_NOT_LET_IN)
+        case told.ResponseError() if "unauthenticated" in str(error):  # by one that takes nothing long from strangers
+            return Trouble(_NOT_LET_IN)
         case told.OutOfMemoryError():
             return Trouble("Redis is full", "give it more memory, with maxmemory-policy noeviction")
         case told.ReadOnlyError():
