@@ -8,9 +8,18 @@ from streamscribe.core.errors import AudioTooLong, FinalizationTimeout, Sequence
 from streamscribe.core.messages import Audio, End, Ping
 from streamscribe.core.options import SessionOptions
 from streamscribe.core.records import AudioEnded, Progress, SessionAbandoned
-from streamscribe.core.session_io import ConnectionLost, ConnectionResumed, Disconnect, Durable, Pace, Release, Tick
+from streamscribe.core.session_io import (
+    ConnectionLost,
+    ConnectionResumed,
+    Disconnect,
+    Durable,
+    Effect,
+    Pace,
+    Release,
+    Tick,
+)
 from streamscribe.core.session_table import Stage
-from streamscribe.core.session_timers import AWAKE_S
+from streamscribe.core.session_timers import AWAKE_S, LATE_S, MAX_PUT_OFF
 from tests.unit.session_kit import SECOND, SEQUENCED, SESSION, Driver, only, recognised, records, sent
 
 
@@ -161,3 +170,42 @@ def test_a_process_that_stands_still_again_before_it_has_looked_is_given_time_ag
     session(Tick(), at=100.0)
     assert session(Tick(), at=200.0) == []
     assert session.session.next_timer() == 200.0 + AWAKE_S
+
+
+def test_a_live_session_ends_at_its_longest_though_it_had_no_connection_then() -> None:
+    session = Driver(SessionOptions(), max_session_s=100.0).stream()
+    session(Ping(), at=90.0)
+    session(ConnectionLost(), at=95.0)
+    session(ConnectionResumed(0, None), at=105.0)
+    assert session.session.next_timer() == 105.0
+    assert records(session(Tick(), at=105.01)) == [AudioEnded(SESSION, 2)]
+
+
+def test_finals_that_had_not_come_while_there_was_no_connection_are_missed_when_one_is_there() -> None:
+    session = Driver(resume_window_s=30.0).stream()
+    session(End(), at=0.0)
+    session(ConnectionLost(), at=55.0)
+    session(ConnectionResumed(0, None), at=70.0)
+    assert session.session.next_timer() == 70.0
+    assert isinstance(sent(session(Tick(), at=70.01))[0].error, FinalizationTimeout)
+
+
+def test_time_that_a_late_tick_gave_is_not_cut_short_by_a_connection_that_comes_back() -> None:
+    session = Driver(SessionOptions(), max_session_s=100.0).stream()
+    session(Ping(), at=90.0)
+    session(Tick(), at=200.0)
+    session(ConnectionLost(), at=201.0)
+    session(ConnectionResumed(0, None), at=202.0)
+    assert session.session.next_timer() == 200.0 + AWAKE_S
+
+
+def test_who_is_always_late_ends_a_session_all_the_same() -> None:
+    session = Driver().stream()
+    effects: list[Effect] = []
+    at, ticks = 0.0, 0
+    while not effects and ticks < 100:
+        at = (session.session.next_timer() or 0.0) + 2 * LATE_S
+        effects = session(Tick(), at=at)
+        ticks += 1
+    assert isinstance(only(sent(effects)).error, Timeout)
+    assert ticks == MAX_PUT_OFF + 1

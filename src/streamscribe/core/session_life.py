@@ -97,7 +97,7 @@ class SessionLife:
     def come_back(self, now: float) -> None:
         """A connection is there again."""
         self._go(Step.RESUME_ENDED if self.ended else Step.RESUME)
-        self._timers.heard_at = now
+        self._timers.come_back(now)
 
     def break_off(self, gap: SequenceGap, now: float) -> list[Effect]:
         """Closes the connection but not the session: after a resume the client sends from what is missing."""

@@ -11,6 +11,8 @@ LATE_S = 0.5
 """Who asks so long after a deadline stood still: what did not come in time may lie unread in a socket, or in a log."""
 AWAKE_S = 10.0
 """So long it is waited for then, whatever it is: audio, a resume, or finals of a worker that stood still as well."""
+MAX_PUT_OFF = 3
+"""So often at most for the same deadline: who is always late ends what has to end all the same."""
 
 
 class Alarm(Enum):
@@ -37,21 +39,34 @@ class SessionTimers:
         self.lost_at = now
         """When the connection was lost."""
         self._awake_at = -inf
+        self._put_off: tuple[float, Alarm] | None = None
+        self._times_put_off = 0
+
+    def come_back(self, now: float) -> None:
+        """A connection is there again. What passed while there was none is due now, and nobody was late for it."""
+        self.heard_at = now
+        self._awake_at = max(self._awake_at, now)
 
     def earliest(self, stage: Stage, uplink: Uplink) -> tuple[float, Alarm] | None:
         """The next deadline of a session in this stage."""
-        due = min(self._deadlines(stage, uplink), key=lambda deadline: deadline[0], default=None)
+        due = self._first(stage, uplink)
         return None if due is None else (max(due[0], self._awake_at), due[1])
 
     def due(self, stage: Stage, uplink: Uplink, now: float) -> Alarm | None:
         """What has not come in time. Asked long after its time, it is put off: nobody could have heard it come."""
-        earliest = self.earliest(stage, uplink)
-        if earliest is None or earliest[0] > now:
+        due = self._first(stage, uplink)
+        if due is None or (late_s := now - max(due[0], self._awake_at)) < 0:
             return None
-        if now - earliest[0] <= LATE_S:
-            return earliest[1]
+        if due != self._put_off:
+            self._put_off, self._times_put_off = due, 0
+        if late_s <= LATE_S or self._times_put_off == MAX_PUT_OFF:
+            return due[1]
+        self._times_put_off += 1
         self._awake_at = now + AWAKE_S
         return None
+
+    def _first(self, stage: Stage, uplink: Uplink) -> tuple[float, Alarm] | None:
+        return min(self._deadlines(stage, uplink), key=lambda deadline: deadline[0], default=None)
 
     def _deadlines(self, stage: Stage, uplink: Uplink) -> list[tuple[float, Alarm]]:
         limits = self._limits
