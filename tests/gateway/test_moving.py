@@ -1,18 +1,26 @@
 """A gateway's books of sessions that move, over a store in memory and a log that a test may hold up."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from structlog.testing import capture_logs
 
-from streamscribe.core.errors import BusUnavailable, LeaseLost, QuotaExceeded, SessionNotFound, SlowReader
-from streamscribe.core.messages import Audio, Closed, Connected, ErrorSent, Resumed, ServerMessage
-from streamscribe.core.records import Finished
-from streamscribe.gateway import unclaimed
+from streamscribe.core.errors import (
+    BusUnavailable,
+    LeaseLost,
+    QuotaExceeded,
+    SessionNotFound,
+    SlowReader,
+    StreamScribeError,
+)
+from streamscribe.core.messages import Audio, Closed, Connected, ErrorSent, GoAway, Resumed, ServerMessage
+from streamscribe.core.records import Finished, Recognised
+from streamscribe.gateway import leaving, unclaimed
+from streamscribe.gateway.live_session import LiveSession
 from tests.gateway.moving_rig import OPTIONS, Site, Store, resume_of, site
-from tests.gateway.rig import RecordingSink
+from tests.gateway.rig import RecordingSink, result
 from tests.gateway.test_hub import ACME, CHUNK
 
 
@@ -95,18 +103,48 @@ async def test_a_session_that_was_done_as_it_came_is_kept_for_its_client_and_not
     assert len(second.hub) == 0
 
 
-async def test_a_session_that_ends_while_its_ticket_is_on_its_way_leaves_none_behind(store: Store, first: Site) -> None:
+@pytest.mark.parametrize("ends", [LiveSession.kill, LiveSession.break_down])
+async def test_a_session_that_ends_while_its_ticket_is_on_its_way_leaves_none_behind_and_does_not_begin(
+    store: Store, first: Site, second: Site, ends: Callable[[LiveSession, StreamScribeError], None]
+) -> None:
     store.open.clear()
     sink = RecordingSink()
     live = first.hub.open(ACME, OPTIONS, sink, resumable=True)
     beginning = asyncio.ensure_future(live.receive(Audio(CHUNK, 0)))
     await asyncio.sleep(0)
-    live.kill(SessionNotFound())
+    ends(live, QuotaExceeded())
     await first.seats.close()
     store.open.set()
     await beginning
     await first.seats.close()
+    assert first.worker.opened() == []
     assert not store.knows(live.bus_id)
+    with pytest.raises(SessionNotFound):
+        await second.hub.resume_anywhere(ACME, resume_of(sink, last_version=0), RecordingSink())
+    live.delivered()
+    await first.seats.close()
+    assert not store.knows(live.bus_id)
+
+
+async def test_a_session_that_comes_while_the_others_are_told_to_go_is_told_too_and_left_at_its_next_endpoint(
+    first: Site, second: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaving, "RETRY_JITTER_MS", (0, 0))
+    sink, again = RecordingSink(), RecordingSink()
+    await first.begun(sink)
+    second.bus.open.clear()
+    coming = asyncio.ensure_future(second.hub.resume_anywhere(ACME, resume_of(sink), again))
+    while not second.bus.waited:
+        await asyncio.sleep(0)
+    second.hub.draining = True
+    second.hub.go_away(30.0)
+    second.bus.open.set()
+    came = await coming
+    (told,) = again.of(GoAway)
+    assert 0 < told.deadline_ms <= 30_000
+    second.bus.emit(Recognised(came.bus_id, result(2, 2, "more", final=True)))
+    assert came.over
+    assert isinstance(again.error, LeaseLost)
 
 
 async def test_a_session_that_could_not_be_had_for_long_is_had_at_last(store: Store, first: Site, second: Site) -> None:
@@ -160,10 +198,28 @@ async def test_seats_that_are_kept_while_a_session_is_about_to_enter_make_no_quo
     for gateway in (first, second):
         await gateway.seats.keep()
     store.admits.set()
-    while not live.over:
+    while not sink.closed:
         await asyncio.sleep(0)
     assert isinstance(sink.error, QuotaExceeded)
+    assert not live.over  # its client may ask why
+    await second.seats.keep()
+    assert {one.session_id for one in (await store.sessions(9, ACME.tenant_id)).sessions} == {
+        one.bus_id for one in kept
+    }
     kept.pop().abandon()
     entered = await second.begun(RecordingSink())
     await second.seats.keep()
     assert [one.over for one in (*kept, entered)] == [False] * ACME.max_sessions
+
+
+async def test_a_session_that_is_left_to_another_gateway_while_it_is_about_to_enter_can_be_had_there(
+    store: Store, first: Site, second: Site
+) -> None:
+    store.admits.clear()
+    sink, again = RecordingSink(), RecordingSink()
+    await first.begun(sink)
+    await first.hub.let_all_go(5.0)
+    store.admits.set()
+    await first.seats.close()
+    await second.hub.resume_anywhere(ACME, resume_of(sink), again)
+    assert again.of(Resumed)

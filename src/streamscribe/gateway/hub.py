@@ -1,9 +1,7 @@
 """All sessions of this gateway: opens them within quotas, finds them again for a resume, brings events to them."""
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from dataclasses import fields
 from secrets import compare_digest, token_hex, token_urlsafe
 from typing import Any, NoReturn
@@ -24,6 +22,7 @@ from streamscribe.core.session import Session
 from streamscribe.core.session_io import SessionIdentity, SessionLimits, TenantTexts
 from streamscribe.gateway.admittance import Admittance
 from streamscribe.gateway.door import Admission, HubObserver, going_down, random_id
+from streamscribe.gateway.leaving import Leaving
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.gateway.register import Moved, NoRegister, Register
 from streamscribe.gateway.sink import Sink
@@ -33,9 +32,6 @@ from streamscribe.ports import GatewayBus, Tenant, Ticket
 from streamscribe.settings import LimitSettings
 
 _log = get_logger(__name__)
-
-RETRY_JITTER_MS = (500, 5000)
-"""Clients of a draining gateway come back spread over this time, not all at once."""
 
 LAST_WORDS_S = 1.0
 """For the store, and for the bus, of a gateway that ends."""
@@ -66,12 +62,11 @@ class Hub:
         self._empty = asyncio.Event()
         self._empty.set()
         self._moving: set[tuple[str, str]] = set()
-        self._leaving = False
-        self._moves_at: dict[SessionId, float] = {}
         self.files = FilePlaces(limits.max_files)
         """Places of those sessions that are files."""
         self.takes_over = bus.durability == "log"
         """Whether sessions of other gateways may come here."""
+        self._leaving = Leaving(self._register, moves=self.takes_over)
         self.draining = False
         """Once set, no session is opened; those that are here can still be resumed."""
         bus.attach_gateway(self.deliver)
@@ -220,13 +215,14 @@ class Hub:
         live = self._moved_in(tenant, moved)
         self._admit(live)
         _log.info("session taken over", gateways=len(moved.ticket.places), **_attributes(live))
-        if self._leaving:
+        if self._leaving.at_once:
             live.let_go(LeaseLost())
             raise LeaseLost
         try:
             live.resume(message, sink)
         finally:  # it is here, whatever its client claims
             self._register.took_over(live, moved)
+            self._leaving.came(live)
         return live
 
     def _moved_in(self, tenant: Tenant, moved: Moved) -> LiveSession:
@@ -281,38 +277,20 @@ class Hub:
         else:
             live.deliver(event)
             self._register.heard(live)
-            if live.bus_id in self._moves_at:
-                self._move_at_endpoint(live)
+            self._leaving.heard(live)
 
     def go_away(self, deadline_s: float) -> None:
-        """Tells each client to move, and when to come back: spread, so that they do not come all at once.
-
-        A session that can go on at another gateway is left to it then, at the next moment without an open text.
-        """
-        now = asyncio.get_running_loop().time()
-        for live in self.sessions():
-            retry_ms = random.randint(*RETRY_JITTER_MS)
-            live.go_away(round(deadline_s * 1000), retry_ms)
-            if self.takes_over:
-                self._moves_at[live.bus_id] = now + retry_ms / 1000
-
-    def _move_at_endpoint(self, live: LiveSession) -> None:
-        due = asyncio.get_running_loop().time() >= self._moves_at[live.bus_id]
-        if due and live.at_endpoint and live.movable and self._register.can_be_found(live):
-            live.let_go(LeaseLost())
+        """Tells each client to move within that time, those too that come yet (`Leaving.begin`)."""
+        self._leaving.begin(self.sessions(), deadline_s)
 
     async def let_all_go(self, within_s: float) -> None:
         """Closes the connections of sessions that can go on at another gateway, those too that are on their way here.
 
         The others stay. For those that nobody could find, so much time is spent on changing that.
         """
-        self._leaving = True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._register.make_findable()
+        await self._leaving.make_ready(within_s)
         for live in self.sessions():
-            if live.movable and self._register.can_be_found(live):
-                live.let_go(LeaseLost())
+            self._leaving.leave(live)
 
     def stop_all(self, error: StreamScribeError) -> None:
         """Lets no session take more audio; each ends with its finals and `error`."""
@@ -373,7 +351,7 @@ class Hub:
     def _forget(self, live: LiveSession) -> None:
         del self._sessions[live.tenant.tenant_id, live.session_id]
         del self._by_bus_id[live.bus_id]
-        self._moves_at.pop(live.bus_id, None)
+        self._leaving.forget(live)
         self._places.leave(live)
         self._observer.session_released(live.tenant.tenant_id)
         if not self._sessions:

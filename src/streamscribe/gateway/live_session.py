@@ -127,9 +127,14 @@ class LiveSession:
         return self._session.stage is not Stage.CREATED
 
     @property
+    def broken(self) -> bool:
+        """Whether it failed here, and is only kept for its client to be told."""
+        return self._session.broken
+
+    @property
     def movable(self) -> bool:
         """Whether it could go on at another gateway now: the log has its first record, and it did not fail here."""
-        return self._begun and self.resumable and self._bus.durability == "log" and not self._session.broken
+        return self._begun and self.resumable and self._bus.durability == "log" and not self.broken
 
     def seat(self, gateway: str) -> Seat:
         """How it stands, for the store that all gateways share."""
@@ -311,6 +316,8 @@ class LiveSession:
                 try:
                     if isinstance(sent, SessionOpened):
                         await self._owner.began(self, sent)
+                        if not self._unpublished:  # its end came first: the log hears of neither
+                            return
                     await self._put(sent)
                     self._begun = True
                 except StreamScribeError as error:

@@ -98,6 +98,9 @@ class Mover:
         self._unclaimed.begin(live)
         with suppress(StoreUnavailable):
             await self._hand_in(live.bus_id)
+        if live.broken:  # before the log had it: whoever found the ticket would begin it anew
+            self._forget(live)
+            self._seats.over(live)
 
     def heard(self, live: LiveSession) -> None:
         """May mark where it stands."""

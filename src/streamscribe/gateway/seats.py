@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from streamscribe.core.errors import QuotaExceeded, SessionSuperseded, StoreUnavailable
+from streamscribe.core.ids import SessionId
 from streamscribe.gateway.live_session import LiveSession
 from streamscribe.observe.logs import get_logger
 from streamscribe.ports import Kept, Seat, SessionStore
@@ -17,8 +18,8 @@ class SeatKeeper:
     """Takes a seat for each session that this gateway has let in, and keeps it while the session lasts.
 
     A session is let in at once, by the gateway's own books, and ends with QuotaExceeded where the cluster's say so: so
-    the store costs nobody time. While the store cannot be used, the gateway's own quotas hold alone; seats are taken
-    when it is back. For one event loop.
+    the store costs nobody time, and one that is kept to tell its client so has no seat. While the store cannot be used,
+    the gateway's own quotas hold alone; seats are taken when it is back. For one event loop.
     """
 
     def __init__(self, store: SessionStore, gateway: str, keep_every_s: float, max_new_per_min: int) -> None:
@@ -29,31 +30,30 @@ class SeatKeeper:
         self._max_new_per_min = max_new_per_min
         self.no_ticket: Callable[[LiveSession], None] = lambda live: None
         """Hears of sessions that the store has, but no ticket of."""
-        self._sessions: dict[str, LiveSession] = {}
-        self._entering: set[str] = set()
+        self._entering: set[SessionId] = set()
+        self._seated: dict[SessionId, LiveSession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spoke(self, live: LiveSession) -> None:
         """Takes a seat, soon: not before its client has spoken, for who resumes another session needs none."""
-        self._sessions[live.bus_id] = live
         self._entering.add(live.bus_id)
         self._spawn(self._enter(live))
 
     def over(self, live: LiveSession) -> None:
-        """Frees the seat, soon."""
-        if self._sessions.pop(live.bus_id, None) is not None:
+        """Frees the seat, soon, and with it what else the store has of the session."""
+        self._seated.pop(live.bus_id, None)
+        if live.spoke:
             self._spawn(self._leave(live.seat(self._gateway)))
 
     def left(self, live: LiveSession) -> None:
         """Keeps the seat no longer; it is another gateway's."""
-        self._sessions.pop(live.bus_id, None)
+        self._entering.discard(live.bus_id)
+        self._seated.pop(live.bus_id, None)
 
     def took_over(self, live: LiveSession) -> None:
-        """Keeps the seat that another gateway took, or frees it where the session is over already."""
-        if live.over:
-            self._spawn(self._leave(live.seat(self._gateway)))
-        else:
-            self._sessions[live.bus_id] = live
+        """Keeps the seat that another gateway took; one that is over already has freed it."""
+        if not live.over:
+            self._seated[live.bus_id] = live
 
     async def run(self) -> NoReturn:
         """Keeps all seats, until cancelled."""
@@ -64,9 +64,9 @@ class SeatKeeper:
     async def keep(self) -> None:
         """Keeps all seats once; a session that another gateway has by now ends here.
 
-        Who is about to enter is left out: a seat that was kept before is asked for no quota.
+        Who has not entered, or was refused, is left out: a seat that is kept is asked for no quota.
         """
-        sessions = [live for bus_id, live in self._sessions.items() if bus_id not in self._entering]
+        sessions = list(self._seated.values())
         if not sessions:
             return
         try:
@@ -90,15 +90,18 @@ class SeatKeeper:
         try:
             await self._store.enter(live.seat(self._gateway), max_sessions=bounds[0], max_per_minute=bounds[1])
         except QuotaExceeded as error:
-            if not live.over:
-                live.break_down(error)
-        except StoreUnavailable:
-            return  # `keep` takes it
-        else:
-            if live.over:  # it was short
-                await self._leave(live.seat(self._gateway))
-        finally:
             self._entering.discard(live.bus_id)
+            live.break_down(error)
+            return
+        except StoreUnavailable:  # `keep` takes it
+            pass
+        if live.bus_id not in self._entering:  # it is another gateway's
+            return
+        self._entering.discard(live.bus_id)
+        if live.over:  # it was short
+            await self._leave(live.seat(self._gateway))
+        else:
+            self._seated[live.bus_id] = live
 
     async def _leave(self, seat: Seat) -> None:
         with suppress(StoreUnavailable):  # the seat ends by itself
