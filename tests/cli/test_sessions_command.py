@@ -123,6 +123,19 @@ class TestShow:
         assert done.err.startswith("error: no session nothing is open: ")
         assert done.err.endswith("see: streamscribe sessions list\n")
 
+    def test_one_that_may_be_among_those_that_were_not_looked_at_is_not_told_as_ended(
+        self, monkeypatch, capsys, redis_url
+    ):
+        monkeypatch.setattr(sessions, "MAX_LISTED", 2)
+        monkeypatch.setenv("REDIS_URL", redis_url)
+        with pytest.raises(SystemExit) as ended:
+            sessions.show("call-nobody")
+        told = capsys.readouterr().err
+        assert ended.value.code == 1
+        assert "nor do clients call any so of the 2 that were looked at" in told
+        assert "1 more are open" in told
+        assert "has ended" not in told
+
     def test_what_is_no_id_exits_2(self, run, redis_url):
         assert run("sessions", "show", "a b", REDIS_URL=redis_url).code == 2
 

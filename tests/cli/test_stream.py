@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamscribe.cli import stream
+from streamscribe.cli import output, stream
 from streamscribe.cli.screen import JsonScreen
 from streamscribe.cli.stream import explain, play
 from streamscribe.client.errors import NotResumed, ServerError, SessionEnded
 from streamscribe.client.local_server import LocalServer, RunningServer, ServerDidNotStart
+from streamscribe.core.errors import Forbidden
 from streamscribe.core.messages import Ack, Closed, GoAway, Resumed
 from streamscribe.core.options import Mode
 from streamscribe.wire.native_client import StartMessage
@@ -153,6 +154,35 @@ def test_a_refused_key_exits_1_and_says_where_to_give_one(run, recording, tmp_pa
     assert done.err == (
         "error: the server refused: a valid API key is needed; give one with --key or STREAMSCRIBE_KEY\n"
     )
+
+
+def test_of_several_servers_the_one_that_refuses_the_key_is_named(run, recording, tmp_path):
+    assert run("keys", "new", "acme", "--file", "tenants.yaml").code == 0
+    with LocalServer(["--profile", "fake", "--tenants", str(tmp_path / "tenants.yaml"), *EVERYBODY]) as closed:
+        there = "--url", closed.address.http
+        done = run("stream", recording("a.wav"), "--url", "127.0.0.1:1", *there, "--key", "wrong")
+    assert done.code == 1
+    assert done.err == (
+        f"error: the server at {closed.address.websocket} refused: a valid API key is needed; give one with --key or "
+        "STREAMSCRIBE_KEY\n"
+    )
+
+
+async def test_of_several_servers_the_one_that_refuses_to_go_on_with_the_session_is_named(recording):
+    async def first(peer: Peer) -> None:
+        await peer.greet(durability="log")
+        await peer.hear()
+        peer.vanish()
+
+    async def second(peer: Peer) -> None:
+        await peer.hear()
+        await peer.fail(Forbidden())
+
+    async with Server(first) as one, Server(second) as other:
+        urls = [one.url, other.url]
+        with pytest.raises(ExceptionGroup) as failed:
+            await play(recording("a.wav"), urls, start=StartMessage(), key=None, speed=0, screen=JsonScreen())
+    assert explain(output.first(failed.value), *urls).startswith(f"the server at {other.url} refused: ")
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "localhost:port", "http://"])

@@ -93,7 +93,12 @@ def show(
         wanted = SessionId(session)
     except ValueError as error:
         fail(str(error), Exit.USAGE)
-    found = _ask(config, set_, lambda store: _find(store, wanted))
+    found, unseen = _ask(config, set_, lambda store: _find(store, wanted))
+    if not found and unseen:
+        fail(
+            f"no session has the id {wanted}, nor do clients call any so of the {MAX_LISTED:,} that were looked at; "
+            f"{unseen:,} more are open: type its id on the bus, which the logs of its worker show"
+        )
     if not found:
         fail(f"no session {wanted} is open: it has ended, or was never here; see: streamscribe sessions list")
     if len(found) > 1:
@@ -108,13 +113,14 @@ def show(
     out.print(table)
 
 
-async def _find(store: "SessionStore", wanted: Any) -> "dict[str, SessionView]":
-    """The session of this id; else those whose clients call them so."""
+async def _find(store: "SessionStore", wanted: Any) -> "tuple[dict[str, SessionView], int]":
+    """The session of this id; else those whose clients call them so, and how many sessions were not looked at."""
     view = await store.session(wanted)
     if view is not None:
-        return {wanted: view}
-    listed = (await store.sessions(MAX_LISTED)).sessions
-    return {view.session_id: view for view in listed if view.called == wanted}
+        return {wanted: view}, 0
+    page = await store.sessions(MAX_LISTED)
+    named: dict[str, SessionView] = {view.session_id: view for view in page.sessions if view.called == wanted}
+    return named, max(0, page.total - MAX_LISTED)
 
 
 def _ask(config: Any, set_: Any, ask: "Callable[[SessionStore], Awaitable[T]]") -> T:

@@ -82,22 +82,24 @@ def stream(
     try:
         finals = asyncio.run(play(file.absolute(), servers, start=start, key=key, speed=speed, screen=screen))
     except* (ServerError, ConnectionLost) as errors:
-        fail(explain(first(errors), " or ".join(servers)))
+        fail(explain(first(errors), *servers))
     if not json and not any(final.text for final in finals):
         err.print("no speech was heard", style="dim")
 
 
-def explain(error: BaseException, url: str) -> str:
-    """What went wrong at a server, and what to do next."""
+def explain(error: BaseException, *urls: str) -> str:
+    """What went wrong at a server, of several at which, and what to do next."""
     from websockets.exceptions import InvalidHandshake
 
     from streamscribe.client.errors import NotResumed, ServerError, SessionEnded
 
+    url = " or ".join(urls)
     if isinstance(error, NotResumed):
         return f"the connection was lost, and no server went on with the session in time ({url}); begin anew"
     if isinstance(error, ServerError):
         did = "ended the session" if isinstance(error, SessionEnded) else "refused"
-        told = f"the server {did}: {error.error.message}"
+        which = f"the server at {error.url}" if len(urls) > 1 and error.url else "the server"
+        told = f"{which} {did}: {error.error.message}"
         if error.error.name == "unauthenticated":
             return f"{told}; give one with --key or STREAMSCRIBE_KEY"
         return f"{told}; try again later" if error.error.retry == "after" else told

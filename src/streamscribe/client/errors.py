@@ -8,10 +8,14 @@ from streamscribe.wire.native_server import ErrorMessage
 
 
 class ServerError(Exception):
-    """The server refused the session or ended it, and said why; branch on `error.name` and `error.retry`."""
+    """The server refused the session or ended it, and said why; branch on `error.name` and `error.retry`.
 
-    def __init__(self, error: ErrorMessage) -> None:
+    `url` is that server's, where a NativeClient heard it.
+    """
+
+    def __init__(self, error: ErrorMessage, url: str = "") -> None:
         self.error = error
+        self.url = url
         super().__init__(f"{error.name}: {error.message}")
 
 

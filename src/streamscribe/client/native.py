@@ -265,7 +265,7 @@ class NativeClient:
         if error is not None and code in _GOING_AWAY and self._resume and error.name != Draining.code:
             error = None  # it ended nothing, or who resumes is told again
         if error is not None and error.retry != "resume":
-            raise SessionEnded(error)
+            raise SessionEnded(error, self.url)
         if not self._resume or (code not in _GOING_AWAY and error is None):
             raise ConnectionLost(f"the connection was closed with code {code}", code)
         self._socket = None
@@ -289,6 +289,7 @@ class NativeClient:
                 if asyncio.get_running_loop().time() > give_up_at:
                     raise NotResumed("the session could not be resumed in time") from failed
             except ServerError as refused:
+                refused.url = self._addresses.current
                 for_good = refused.error.retry == "never"
                 if refused.error.name == SessionNotFound.code:
                     strangers.add(self._addresses.current)
@@ -344,6 +345,7 @@ class NativeClient:
             try:
                 return await self._greeted(self._addresses.current, self._addresses.patience_s(last=not left))
             except ServerError as error:
+                error.url = self._addresses.current
                 if error.error.retry == "never":  # elsewhere it would hear the same
                     raise
                 refused = failed = error
