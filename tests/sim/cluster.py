@@ -21,10 +21,10 @@ from streamscribe.wire.bus_records import decode_record
 from streamscribe.worker.runner import Worker
 from tests.sim.broker import Broker, Message, SimSender
 from tests.sim.clock import Node
-from tests.sim.finals import FinalizerFleet, IsDeadlySegment, SimFinalizers
+from tests.sim.finals import FinalizerFleet, SimFinalizers
 from tests.sim.gateway import GATEWAY, LIMITS, InOrder, WorkerProcess
 from tests.sim.group import Group, SimMembership
-from tests.sim.models import models_of
+from tests.sim.models import IsDeadlySegment, ends_at, models_of
 from tests.sim.store import SEAT_TTL_S, SimStore, StoreEnd
 from tests.worker.kit import TEXT, Recorder
 
@@ -49,7 +49,7 @@ class _WorkerEnd(KafkaWorkerBus):
         )
         self._connect(sender, membership)
         self.killed = False
-        """By a record."""
+        """By a record, or in a step."""
         self.is_deadly: IsDeadly = lambda record: False
         self._node = node
         news: Any = InOrder()
@@ -60,11 +60,15 @@ class _WorkerEnd(KafkaWorkerBus):
         def hear(record: Record) -> None:
             if not self.killed and not self.is_deadly(record):
                 handler(record)
-            elif not self.killed:  # nothing more runs in its process
-                self.killed = True
-                self._node.freeze()
+            elif not self.killed:
+                self.end_at_once()
 
         super().attach_worker(hear)
+
+    def end_at_once(self) -> None:
+        """Nothing more runs in its process."""
+        self.killed = True
+        self._node.freeze()
 
     @property
     def over(self) -> bool:
@@ -91,14 +95,20 @@ class KafkaWorker(WorkerProcess):
         is_deadly: IsDeadly,
         settings: WorkerSettings,
         asking: SimFinalizers | None,
+        is_deadly_segment: IsDeadlySegment,
     ) -> None:
+        """Without finalizers that it asks, it ends in a step for a segment that is deadly."""
         self._store = StoreEnd(store)
         end: Any = self._store
         self.bus = _WorkerEnd(KAFKA, end, MAX_MESSAGE_BYTES, orphaned_after_s=ORPHANED_AFTER_S)
         self._sender, self._membership = self.bus.begin(group, node)
         self.bus.is_deadly = is_deadly
         self.asking = asking
-        super().__init__(node, Worker(self.bus, models, TEXT, settings, Recorder()), models)
+        if asking is None:
+            ends_at(models, is_deadly_segment, self.bus.end_at_once)
+        worker = Worker(self.bus, models, TEXT, settings, Recorder())
+        self.bus.at_work = worker.at_work
+        super().__init__(node, worker, models)
 
     async def end(self) -> None:
         self._sender.dead = self._membership.dead = self._store.dead = True
@@ -126,9 +136,15 @@ class Cluster:
     """The brokers, the store and `size` workers; one that ends is followed by another."""
 
     def __init__(
-        self, rng: random.Random, size: int, is_deadly: IsDeadly, is_deadly_segment: IsDeadlySegment | None = None
+        self,
+        rng: random.Random,
+        size: int,
+        is_deadly: IsDeadly,
+        is_deadly_segment: IsDeadlySegment,
+        *,
+        finalizers: bool,
     ) -> None:
-        """With finalizers, where it is told at which segments they end."""
+        """At a segment that is deadly finalizers end, where there are, and else workers."""
         self.processes: dict[int, WorkerProcess] = {}
         self.broker = Broker(rng, KAFKA.audio_partitions)
         self.group = Group(self.broker, TOPICS.audio)
@@ -140,10 +156,14 @@ class Cluster:
         self.gateways = 0
         self.taken_over = 0
         """Sessions that workers that have ended took over from others."""
+        self.blamed: set[SessionId] = set()
+        """Sessions at which workers ended, as workers say."""
+        self.killed: set[str] = set()
+        """The owners' names of workers that ended by what is deadly."""
         self.rng = rng
-        self._is_deadly = is_deadly
+        self._is_deadly, self._is_deadly_segment = is_deadly, is_deadly_segment
         self.finalizers: FinalizerFleet | None = None
-        if is_deadly_segment is not None:
+        if finalizers:
             self.finalizers = FinalizerFleet(self.broker, self.store, KAFKA, TOPICS.finalize, is_deadly_segment)
         loop = asyncio.get_running_loop()
         self._keepers = [loop.create_task(self._keep(number)) for number in range(size)]
@@ -169,6 +189,8 @@ class Cluster:
                 del self.processes[number]
                 await asyncio.shield(process.end())
                 self.taken_over += process.bus.taken_over
+                if process.bus.killed:
+                    self.killed.add(process.bus.owner)
                 if self.finalizers is not None and process.asking is not None:
                     self.finalizers.count(process.asking)
             await asyncio.sleep(rng.uniform(0.1, 1.0))
@@ -180,7 +202,11 @@ class Cluster:
             settings = fleet.habits.worker
             elsewhere, asking = fleet.recognition(node)
         models = models_of(self.rng, first_pass=True, cost_s=cost_s, elsewhere=elsewhere)
-        return KafkaWorker(node, self.group, self.store, models, self._is_deadly, settings, asking)
+        worker = KafkaWorker(
+            node, self.group, self.store, models, self._is_deadly, settings, asking, self._is_deadly_segment
+        )
+        worker.bus.on_quarantined = lambda session_id, trace_id, index: self.blamed.add(session_id)
+        return worker
 
     async def is_idle(self, within_s: float) -> bool:
         """Waits until no worker has a session; False where that takes too long."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.sim.broker import Broker, SimReader, SimSender, cancel_all
 from tests.sim.clock import Node
 from tests.sim.faults import Fault
 from tests.sim.group import Group, SimMembership
-from tests.sim.models import InlineStage
+from tests.sim.models import InlineStage, IsDeadlySegment
 from tests.sim.store import SimAttempts, SimStore
 from tests.worker.takeover import CountsHotwords
 
@@ -40,9 +39,6 @@ MAX_SKEW_S = 1.0
 """Of a finalizer's clock from workers'."""
 DRAIN_S = 5.0
 LOOK_S = 1.0
-
-IsDeadlySegment = Callable[[Origin], bool]
-"""Whether a finalizer ends at a segment."""
 
 
 class SimFinalizers(Finalizers):

@@ -51,6 +51,8 @@ class Counts:
     stale: list[str] = field(default_factory=list)
     """What an owner told that a newer one had spoken after, and the hub heard (law 2)."""
     quarantined: set[SessionId] = field(default_factory=set)
+    ended: int = 0
+    """Workers that ended by themselves, but for those that ended by what is deadly."""
 
 
 class _HubObserver:

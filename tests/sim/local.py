@@ -85,7 +85,9 @@ class Site(GatewayProcess):
                     process.joined = True
                 await _until_it_ends(process, link.closed)
                 self.door.leave(number)
-                self.bus.leave(number, suspect=process.cause in ("exit", "hang"))
+                by_itself = process.cause in ("exit", "hang")
+                self.counts.ended += by_itself
+                self.bus.leave(number, suspect=by_itself)
                 if process.cause == "moved":  # it still speaks for a while
                     await asyncio.sleep(rng.uniform(0, 2.0))
             finally:

@@ -11,7 +11,13 @@ from streamscribe.core.fair_share import NOBODYS, Share
 from streamscribe.models.fake.streaming import FakeStreamingRecognizer
 from streamscribe.models.fake.voice_activity import FakeVoiceActivityDetector
 from streamscribe.models.pool import FirstPass, Models, Recognition
+from streamscribe.models.ports import Origin, SegmentRequest
 from tests.worker.takeover import CountsHotwords
+
+IsDeadlySegment = Callable[[Origin], bool]
+"""Whether who hears a segment ends in the step for it."""
+DEADLY_STEP_S = (0.0, 0.2, 4.0)
+"""How long a step may take that ends its process: also longer than all that is done meanwhile."""
 
 
 class InlineStage:
@@ -45,6 +51,8 @@ class InlineStage:
         self._busy = False
         self._timer: asyncio.TimerHandle | None = None
         self._stopped: ModelUnavailable | None = None
+        self._is_deadly: Callable[[Any], bool] = lambda request: False
+        self._end: Callable[[], None] = lambda: None
 
     @property
     def parts(self) -> tuple["InlineStage", ...]:
@@ -62,6 +70,10 @@ class InlineStage:
 
     def outage(self) -> ModelUnavailable | None:
         return self._stopped
+
+    def ends_at(self, is_deadly: Callable[[Any], bool], end: Callable[[], None]) -> None:
+        """Its process has its `end` in a step with what is deadly."""
+        self._is_deadly, self._end = is_deadly, end
 
     def stop(self) -> None:
         """As a thread that has ended: what waits fails, and all that comes."""
@@ -117,7 +129,10 @@ class InlineStage:
         crowd = max(self.population, len(self._batcher))
         if batch := self._batcher.take(loop.time(), crowd):
             self._busy = True
-            self._timer = loop.call_later(self._rng.uniform(0, self._cost_s), self._finish, batch)
+            if any(self._is_deadly(self._waiting[item.id][0]) for item in batch):
+                self._timer = loop.call_later(self._rng.choice(DEADLY_STEP_S), self._end)
+            else:
+                self._timer = loop.call_later(self._rng.uniform(0, self._cost_s), self._finish, batch)
         elif (due := self._batcher.next_timer(crowd)) is not None:
             self._timer = loop.call_at(due, self._run_if_due)
 
@@ -148,3 +163,13 @@ def models_of(rng: random.Random, *, first_pass: bool, cost_s: float, elsewhere:
         elsewhere or Recognition(recognizer, stage("recognition", recognizer.recognize, 8)),
         FirstPass(streams, stage("first_pass", streams.step, 64)) if first_pass else None,
     )
+
+
+def ends_at(models: Models, is_deadly: IsDeadlySegment, end: Callable[[], None]) -> None:
+    """Their process has its `end` in a step for a whole segment that is deadly."""
+
+    def kills(request: SegmentRequest) -> bool:
+        return not request.draft and request.origin is not None and is_deadly(request.origin)
+
+    stage: Any = models.recognition.current.stage
+    stage.ends_at(kills, end)

@@ -29,6 +29,9 @@ HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "brok
 ENDS_AT_ONCE = {"bus", "number lost"}
 """A gateway ends without a drain: sessions that have only begun can go on nowhere."""
 
+LIVED_ON = {"freeze", "jump", "store", "broker", "empty"}
+"""In these a worker may lose its sessions as if it had ended, and do so again."""
+
 FAILED = {"quarantined", "store_unavailable"}
 """A worker has said so."""
 
@@ -113,15 +116,41 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
                 return True
             return unsure and client.session_id in run.cluster.store.missed
         case "quarantined":
-            deadly = client.name in {victim[0] for victim in (run.deadly, run.deadly_segment) if victim is not None}
-            ends = sum(happened[kind] for kind in ("crash", "freeze", "outage"))
-            return quarantined and (deadly or ends >= 2 or finalizers_ended(run, unsure))
+            blamed = run.cluster is None or client.session_id in run.cluster.blamed
+            deadly = run.deadly_segment is not None and run.deadly_segment[0] == client.name
+            return quarantined and (blamed or deadly or finalizers_ended(run, unsure))
         case "model_unavailable":  # no finalizer has answered in time
             fleet = None if run.cluster is None else run.cluster.finalizers
             return fleet is not None and fleet.habits.impatient
         case "store_unavailable":  # it is empty, and so is the worker
             return happened["empty"] > 0
     return False
+
+
+def quarantines(run: Run) -> None:
+    """Whom workers blame had as many ends as that takes, and no more innocents are blamed than ends by chance can meet.
+
+    Over Kafka two ends make all that were there suspects, and two more, at one record of it on trial, blame one. On the
+    local bus it takes two at one record, and each end blames one at most.
+    """
+    cluster = run.cluster
+    deadly = {run.deadly, run.deadly_segment if cluster is None or cluster.finalizers is None else None} - {None}
+    guilty = {one.session_id for one in run.clients for victim in deadly if victim and one.name == victim[0]}
+    if cluster is None:
+        innocents = run.quarantined() - guilty
+        chance = sum(site.counts.ended for site in run.sites)
+        most = chance - (not deadly)
+    else:
+        innocents = cluster.blamed - guilty
+        silent = cluster.store.silent
+        for session_id in cluster.blamed:
+            places = [place for _, place in silent.get(session_id, ())]
+            assert len(places) >= 4, f"{session_id} was blamed for ends at {places}"
+            assert any(one is not None and one == other for one, other in pairwise(places)), f"no two met of {places}"
+        owners = {owner for ends in silent.values() for owner, _ in ends} - cluster.killed
+        chance = len(owners) + sum(run.happened[kind] for kind in LIVED_ON)
+        most = chance // 2 - (not deadly)
+    assert len(innocents) <= max(0, most), f"{innocents} were blamed for {chance} ends by chance"
 
 
 def law_2(run: Run) -> None:
@@ -143,6 +172,8 @@ def finalizers_ended(run: Run, unsure: bool) -> bool:
 
     A store that does not say what it has counted has a deadly segment tried again and again, in company.
     """
+    if run.cluster is None or run.cluster.finalizers is None:
+        return False
     ends = sum(run.happened[kind] for kind in ENDS_OF_FINALIZERS)
     return ends >= 3 or (run.deadly_segment is not None and (ends >= 1 or unsure))
 

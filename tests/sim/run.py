@@ -35,6 +35,8 @@ DEADLY_SHARE = 0.06
 """Of the runs of a cluster: in these a client says something at which workers end; in others, finalizers."""
 DEADLY_SEGMENTS = 3
 """It is one of a client's first so many."""
+DEADLY_SEGMENT_SHARE = 0.06
+"""Of the runs without finalizers: in these workers end in the step for one of a client's finals."""
 LATE_SHARE = 0.03
 """Of the records of some clusters: their brokers show later ones before them."""
 TWICE_SHARE = 0.05
@@ -55,7 +57,8 @@ class Run:
     deadly: tuple[str, int] | None = None
     """Each worker ends at the chunk of this sequence of this client."""
     deadly_segment: tuple[str, int] | None = None
-    """Each finalizer ends at the segment of this number of this client."""
+    """At the segment of this number of this client each finalizer ends; where there are none, each worker, in the step
+    for the segment's final."""
     happened: Counter[str] = field(default_factory=Counter)
     trace: list[tuple[Any, ...]] = field(default_factory=list)
     virtual_s: float = 0.0
@@ -85,7 +88,7 @@ class Run:
         )
 
     def is_deadly_segment(self, origin: Origin) -> bool:
-        """Whether a finalizer ends at it."""
+        """Whether who recognises it ends."""
         if self.deadly_segment is None:
             return False
         name, segment_id = self.deadly_segment
@@ -131,6 +134,7 @@ def simulate(seed: int) -> Run:
         _nothing_left(loop)
         for client in run.clients:
             oracle.check(run, client)
+        oracle.quarantines(run)
         oracle.law_2(run)
         oracle.attempts_are_over(run)
     except BaseException as error:
@@ -167,7 +171,7 @@ class _Stage:
         if run.seed % 2:
             with_finalizers = run.seed % 8 == 5
             run.cluster = cluster = Cluster(
-                rng, workers, run.is_deadly, run.is_deadly_segment if with_finalizers else None
+                rng, workers, run.is_deadly, run.is_deadly_segment, finalizers=with_finalizers
             )
             cluster.broker.late_share = LATE_SHARE if run.seed % 8 == 7 or run.seed % 32 == 5 else 0.0
             cluster.broker.twice_share = TWICE_SHARE if run.seed % 16 in (9, 15) or run.seed % 32 == 21 else 0.0
@@ -178,12 +182,7 @@ class _Stage:
         began_s = self.loop.time()
         for number in range(rng.randrange(1, 5)):
             self._enrol(number)
-        if run.cluster is not None and rng.random() < DEADLY_SHARE:
-            victim = rng.choice(run.clients)
-            chunks = sum(isinstance(action, Say) for action in victim.script.actions)
-            run.deadly = victim.name, rng.randrange(chunks)
-        if self._fleet is not None and rng.random() < 2 * DEADLY_SHARE:
-            run.deadly_segment = rng.choice(run.clients).name, rng.randrange(DEADLY_SEGMENTS)
+        self._draw_deadly()
         tasks = [self.loop.create_task(self._client(client)) for client in run.clients]
         checking = self.loop.create_task(self._check())
         kinds = KINDS if run.cluster is None else CLUSTER_KINDS if self._fleet is None else FINALS_KINDS
@@ -216,6 +215,18 @@ class _Stage:
             checking.result()
         await self._settle()
         run.virtual_s = self.loop.time() - began_s
+
+    def _draw_deadly(self) -> None:
+        run, rng = self.run, self.rng
+        if run.cluster is not None and rng.random() < DEADLY_SHARE:
+            victim = rng.choice(run.clients)
+            chunks = sum(isinstance(action, Say) for action in victim.script.actions)
+            run.deadly = victim.name, rng.randrange(chunks)
+        share = 2 * DEADLY_SHARE
+        if self._fleet is None:
+            rng, share = random.Random(f"{run.seed} deadly segment"), DEADLY_SEGMENT_SHARE
+        if rng.random() < share:
+            run.deadly_segment = rng.choice(run.clients).name, rng.randrange(DEADLY_SEGMENTS)
 
     @property
     def _fleet(self) -> FinalizerFleet | None:

@@ -35,6 +35,8 @@ class SimStore:
         self.stale: list[str] = []
         """What owners wrote whose sessions were others' by then (law 2)."""
         self.lives = 0
+        self.silent: dict[SessionId, list[tuple[str, int | None]]] = {}
+        """Owners that others took a session over from and that had not released it, in turn, and where they were."""
         self.missed: set[SessionId] = set()
         """Sessions whose tickets were asked for and not there."""
         self.sessions = self._new()
@@ -92,10 +94,13 @@ class StoreEnd:
 
     async def _done(self, method: str, *args: Any, **kwargs: Any) -> Any:
         held = self._store.sessions._leases.newest(args[0].session_id) if method in _FENCED else None
+        before = self._store.sessions._leases._held.get(args[0]) if method == "claim" else None
         shared: Any = self._store if method in _OF_NUMBERS else self._store.sessions
         answer = await getattr(shared, method)(*args, **kwargs)
         if method in _FENCED and (held is None or held.epoch != args[0].epoch):
             self._store.stale.append(method)
+        if before is not None and not before.released and before.lease.owner != answer.owner:
+            self._store.silent.setdefault(args[0], []).append((before.lease.owner, before.place))
         if method == "ticket" and answer is None:
             self._store.missed.add(args[0])
         return answer

@@ -25,6 +25,8 @@ from streamscribe.gateway.live_session import LiveSession
 from streamscribe.wire.final_requests import FinalAnswer, decode_answer
 from streamscribe.worker import finals, stream
 from streamscribe.worker.recovery import beginning
+from streamscribe.worker.runner import Worker
+from tests.sim import run
 from tests.sim.run import simulate
 
 SEEDS = 300
@@ -191,6 +193,19 @@ def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: py
     monkeypatch.setattr(Ends, "guilty", property(lambda self: False))
     monkeypatch.setattr(Ends, "hopeless", property(lambda self: False))
     finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_sessions_that_are_blamed_for_the_number_of_ends_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ends, "guilty", property(lambda self: self.count > 2))
+    finds(KAFKA)
+
+
+@pytest.mark.timeout(240)
+def test_it_finds_trials_that_do_not_wait_for_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "DEADLY_SEGMENT_SHARE", 1.0)
+    monkeypatch.setattr(Worker, "at_work", lambda self, session_id: False)
+    finds(range(1, 80, 8))
 
 
 @pytest.mark.timeout(240)
