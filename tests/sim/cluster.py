@@ -158,6 +158,10 @@ class Cluster:
         """Sessions that workers that have ended took over from others."""
         self.blamed: set[SessionId] = set()
         """Sessions at which workers ended, as workers say."""
+        self.max_sessions = 100
+        """So many may its gateways' only tenant have."""
+        self.most_seats = 0
+        """That were seen taken at a time."""
         self.killed: set[str] = set()
         """The owners' names of workers that ended by what is deadly."""
         self.rng = rng
@@ -257,6 +261,7 @@ class Cluster:
     def check_integrity(self) -> None:
         """All ledgers' equations."""
         self.store.sessions.check_integrity()
+        self.most_seats = max(self.most_seats, self.store.seats)
         for process in self.processes.values():
             if not process.node.frozen and isinstance(process, KafkaWorker):
                 process.worker.check_integrity()

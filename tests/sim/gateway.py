@@ -24,7 +24,7 @@ from streamscribe.worker.runner import Worker
 from tests.sim.clock import Node
 from tests.sim.network import WebSocket
 
-TENANT = Tenant(TenantId("tenant"), max_sessions=100)
+TENANT = TenantId("tenant")
 LIMITS = LimitSettings(resume_window_s=20.0)
 GATEWAY = GatewaySettings(drain_timeout_s=10.0, drain_grace_s=0.2)
 BACKLOG_S = 2.0
@@ -114,6 +114,8 @@ class GatewayProcess:
 
     processes: dict[int, WorkerProcess]
     settings = GATEWAY
+    max_sessions = 100
+    """Of all clients' tenant."""
 
     def __init__(
         self,
@@ -152,7 +154,7 @@ class GatewayProcess:
         connection = Connection(
             self.hub,
             LIMITS,
-            TENANT,
+            Tenant(TENANT, self.max_sessions),
             SessionOptions(),
             dialect=NativeDialect(SessionOptions()),
             receive=socket.receive,

@@ -96,6 +96,11 @@ class KafkaSite(GatewayProcess):
         works = self._seats.run(), mover.run(), self._end_without_number()
         self._running = [node.spawn(work) for work in works]
 
+    @property
+    def max_sessions(self) -> int:  # type: ignore[override]
+        """Of the cluster's."""
+        return self.cluster.max_sessions
+
     def records(self, session_id: SessionId) -> list[Record]:
         return self.cluster.records(session_id)
 

@@ -29,6 +29,9 @@ HOLDS_UP = {"crash", "freeze", "move", "outage", "stall", "jump", "store", "brok
 ENDS_AT_ONCE = {"bus", "number lost"}
 """A gateway ends without a drain: sessions that have only begun can go on nowhere."""
 
+LOSES_SEATS = {"store", "empty", "stall", "jump"}
+"""In these a gateway may have sessions whose seats are others' by then."""
+
 LIVED_ON = {"freeze", "jump", "store", "broker", "empty"}
 """In these a worker may lose its sessions as if it had ended, and do so again."""
 
@@ -119,6 +122,8 @@ def may_be_told(run: Run, client: SimClient, error: str) -> bool:
             blamed = run.cluster is None or client.session_id in run.cluster.blamed
             deadly = run.deadly_segment is not None and run.deadly_segment[0] == client.name
             return quarantined and (blamed or deadly or finalizers_ended(run, unsure))
+        case "quota_exceeded":
+            return run.cluster is not None and len(run.clients) > run.cluster.max_sessions
         case "model_unavailable":  # no finalizer has answered in time
             fleet = None if run.cluster is None else run.cluster.finalizers
             return fleet is not None and fleet.habits.impatient
@@ -151,6 +156,18 @@ def quarantines(run: Run) -> None:
         chance = len(owners) + sum(run.happened[kind] for kind in LIVED_ON)
         most = chance // 2 - (not deadly)
     assert len(innocents) <= max(0, most), f"{innocents} were blamed for {chance} ends by chance"
+
+
+def quota(run: Run) -> None:
+    """Nobody is refused for whom there is room, wherever sessions moved; and nobody more is let in, while the store
+    says what it does and gateways keep their seats."""
+    if run.cluster is None:
+        return
+    most = run.cluster.max_sessions
+    refused = [one.name for one in run.clients if one.error is not None and one.error.name == "quota_exceeded"]
+    assert len(refused) <= len(run.clients) - most, f"{refused} had room"
+    if not run.cluster.store.was_unsure and not run.happened.keys() & LOSES_SEATS:
+        assert run.cluster.most_seats <= most, f"{run.cluster.most_seats} had seats"
 
 
 def law_2(run: Run) -> None:

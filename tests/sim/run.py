@@ -135,6 +135,7 @@ def simulate(seed: int) -> Run:
         for client in run.clients:
             oracle.check(run, client)
         oracle.quarantines(run)
+        oracle.quota(run)
         oracle.law_2(run)
         oracle.attempts_are_over(run)
     except BaseException as error:
@@ -182,6 +183,8 @@ class _Stage:
         began_s = self.loop.time()
         for number in range(rng.randrange(1, 5)):
             self._enrol(number)
+        if run.cluster is not None:
+            run.cluster.max_sessions = max(1, len(run.clients) - (run.seed % 16 == 7))
         self._draw_deadly()
         tasks = [self.loop.create_task(self._client(client)) for client in run.clients]
         checking = self.loop.create_task(self._check())

@@ -53,6 +53,12 @@ class SimStore:
         store._leases._forgotten_epoch = self.lives * EPOCHS_A_LIFE
         return store
 
+    @property
+    def seats(self) -> int:
+        """Taken now, of all tenants."""
+        now_s = asyncio.get_running_loop().time()
+        return sum(now_s < ends_s for one in self.sessions._tenants.values() for ends_s in one.seats.values())
+
     def lose_all(self) -> None:
         """It comes back empty."""
         self.lives += 1

@@ -22,6 +22,8 @@ from streamscribe.core.records import Flushed, SessionOpened, SpeechStarted, Spe
 from streamscribe.core.result_log import ResultLog
 from streamscribe.core.session_past import SessionPast
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.ports import Seat
+from streamscribe.store.memory_sessions import MemorySessions
 from streamscribe.wire.final_requests import FinalAnswer, decode_answer
 from streamscribe.worker import finals, stream
 from streamscribe.worker.recovery import beginning
@@ -199,6 +201,17 @@ def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: py
 def test_it_finds_sessions_that_are_blamed_for_the_number_of_ends_they_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ends, "guilty", property(lambda self: self.count > 2))
     finds(KAFKA)
+
+
+@pytest.mark.parametrize("counts", ["too many", "none"])
+def test_it_finds_a_store_that_miscounts_seats(monkeypatch: pytest.MonkeyPatch, counts: str) -> None:
+    enter = MemorySessions.enter
+
+    async def miscount(self: MemorySessions, seat: Seat, *, max_sessions: int, **more: Any) -> None:
+        await enter(self, seat, max_sessions=max_sessions - 1 if counts == "too many" else 100, **more)
+
+    monkeypatch.setattr(MemorySessions, "enter", miscount)
+    finds(range(7, 480, 16))
 
 
 @pytest.mark.timeout(240)
