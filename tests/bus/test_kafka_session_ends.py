@@ -1,6 +1,7 @@
 """Who may mark a session's end in the log, which whoever reads it obeys; and which ends of workers count."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.lease import Lease
 from streamscribe.core.records import SessionAbandoned
 from streamscribe.wire.bus_records import decode_record
-from tests.bus.kafka_site import TOPICS, A, B, Site, Wayward, away, virtually
+from tests.bus.kafka_site import LEASE_S, TOPICS, A, B, Site, Wayward, away, virtually
 from tests.contracts.takeover import Listener, session
 
 
@@ -85,5 +86,21 @@ def test_a_worker_that_leaves_while_the_store_fails_now_and_then_counts_not_as_e
         await bus.close()
         site.workers.remove(bus)
         assert (await site.memory.claim(A, "the next worker")).ends.count == 0
+
+    virtually(play)
+
+
+@pytest.mark.parametrize(("at", "offset"), [(2, 2), (9, None)], ids=["known", "not-read"])
+def test_a_quarantine_names_the_record_in_the_log_where_it_has_come_and_else_none(at: int, offset: int | None) -> None:
+    async def play(site: Site) -> None:
+        for owner in ("w1", "w2"):
+            await site.memory.note(await site.memory.claim(A, owner), at)
+            await asyncio.sleep(LEASE_S + 1)
+        site.publish(*list(session("a", 20))[:6])
+        Listener(site.worker())
+        await asyncio.sleep(5)
+        assert site.quarantined == [(A, "t", at)]
+        (letter,) = site.broker.read(TOPICS.dead_letter, 0, 0, 100)
+        assert json.loads(letter.value())["offset"] == offset
 
     virtually(play)

@@ -20,11 +20,12 @@ TELL_EVERY_S = 10.0
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A reference to one record, and why it was passed over; `session_id` is empty where the key is no session's, and
-    `trace_id` is `unknown` where no header says it. `v` is the version of this form."""
+    `trace_id` is `unknown` where no header says it. `offset` is None where it is not known any more. `v` is the version
+    of this form."""
 
     topic: str
     partition: int
-    offset: int
+    offset: int | None
     session_id: str
     trace_id: str
     reason: str

@@ -341,7 +341,7 @@ class Sessions:
     def _quarantine(self, session: Owned, index: int) -> None:
         self.quarantined += 1
         offset = self.partitions[session.partition].positions.offset(session.session_id, index)
-        where = (self._topics.audio, session.partition, offset or 0)
+        where = (self._topics.audio, session.partition, offset)
         error = Quarantined()
         self.dead_letters.write(DeadLetter(*where, session.session_id, session.trace_id, error.message))
         self._quarantines(session.session_id, session.trace_id, index)
