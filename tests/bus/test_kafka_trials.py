@@ -1,14 +1,19 @@
 """Workers that end in a model's step for what they have settled: who is to blame is found, and nobody else pays."""
 
 import asyncio
+from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 
+from streamscribe.bus.kafka.trial import TURN_S
 from streamscribe.core.ids import SessionId
 from streamscribe.core.records import Record
-from tests.bus.kafka_site import LEASE_S, Site, virtually
+from tests.bus.kafka_site import LEASE_S, Site, seat, virtually
 from tests.contracts.takeover import Listener, session
 from tests.sim.cluster import _WorkerEnd
+
+SUSPECTS = 50
 
 
 class Fuse(Listener):
@@ -19,14 +24,18 @@ class Fuse(Listener):
 
     def __init__(self, bus: _WorkerEnd, fatal: Record | None, step_s: float, stepped: frozenset[int]) -> None:
         self.fatal, self.step_s, self.stepped = fatal, step_s, stepped
+        self.heard_at: dict[SessionId, list[float]] = defaultdict(list)
         self.steps: dict[asyncio.TimerHandle, SessionId] = {}
-        bus.at_work = lambda session_id: session_id in self.steps.values()
+        bus.at_work = lambda session_id: frozenset(step for step, of in self.steps.items() if of == session_id)
         super().__init__(bus, every=1000)
 
     def hear(self, record: Record) -> None:
+        loop = asyncio.get_running_loop()
         if not self.stopped.is_set() and record.index in self.stepped:
-            handle = asyncio.get_running_loop().call_later(self.step_s, lambda: self.over(handle, record))
+            handle = loop.call_later(self.step_s, lambda: self.over(handle, record))
             self.steps[handle] = record.session_id
+        if not self.stopped.is_set():
+            self.heard_at[record.session_id].append(loop.time())
         super().hear(record)
 
     def over(self, handle: asyncio.TimerHandle, record: Record) -> None:
@@ -42,21 +51,25 @@ class Fuse(Listener):
             handle.cancel()
 
 
-async def until_nobody_ends(site: Site, fatal: Record, step_s: float, stepped: frozenset[int], most: int = 12) -> int:
-    """How many workers end, one after the other."""
-    for number in range(most):
+async def until_nobody_ends(
+    site: Site, fatal: Record, step_s: float, stepped: frozenset[int], most: int = 12
+) -> list[Fuse]:
+    """The workers, one after the other; all but the last one end."""
+    fuses = []
+    for _ in range(most):
         bus = site.worker()
         fuse = Fuse(bus, fatal, step_s, stepped)
+        fuses.append(fuse)
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(40 + 20 * step_s):
                 await fuse.stopped.wait()
         except TimeoutError:
-            return number
+            return fuses
         await site.crash(bus)
     raise AssertionError("workers end for ever")
 
 
-@pytest.mark.parametrize("step_s", [0.02, 0.3, 1.5])
+@pytest.mark.parametrize("step_s", [0.02, 0.3, 1.5, 15.0])
 @pytest.mark.parametrize("speaks", [False, True], ids=["all-is-said", "speaks-on"])
 def test_who_ends_workers_in_a_step_for_what_was_settled_is_found_and_nobody_else_is_blamed(
     step_s: float, speaks: bool
@@ -69,19 +82,82 @@ def test_who_ends_workers_in_a_step_for_what_was_settled_is_found_and_nobody_els
 
         async def speak() -> None:
             while True:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(max(0.1, step_s / 10))
                 site.publish(*(record for name in names if (record := next(said[name], None)) is not None))
 
-        speaking = asyncio.get_running_loop().create_task(speak()) if speaks else None
+        loop = asyncio.get_running_loop()
+        keeping = loop.create_task(site.keep(10_000, *(seat(SessionId(name)) for name in names)))
+        speaking = loop.create_task(speak()) if speaks else None
         fatal = list(session("c", 20))[9]
-        assert await until_nobody_ends(site, fatal, step_s, frozenset({3, 9, 15})) == 4
+        ended = len(await until_nobody_ends(site, fatal, step_s, frozenset({3, 9, 15}))) - 1
+        assert ended == 5, "two unseen, one on trial, two at the record alone"
         if speaking is not None:
             speaking.cancel()
         site.publish(*(record for name in names for record in said[name]))
         await asyncio.sleep(40)
+        keeping.cancel()
         assert site.failures() == {"c": "quarantined"}
         assert site.quarantined == [("c", "t", 9)]
         assert site.finished() == set(names) - {"c"}
+
+    virtually(play)
+
+
+def test_of_many_suspects_none_waits_long_while_the_one_that_ends_workers_is_found() -> None:
+    async def play(site: Site) -> None:
+        names = [f"s{number}" for number in range(SUSPECTS)]
+        said = {name: iter(session(name, 400)) for name in names}
+        for _ in range(20):
+            site.publish(*(next(said[name]) for name in names))
+
+        async def speak() -> None:
+            for _ in range(300):
+                await asyncio.sleep(0.2)
+                site.publish(*(next(said[name]) for name in names))
+
+        speaking = asyncio.get_running_loop().create_task(speak())
+        fatal = list(session("s30", 20))[9]
+        fuses = await until_nobody_ends(site, fatal, 0.3, frozenset({3, 9, 15}))
+        await speaking
+        assert site.quarantined == [("s30", "t", 9)]
+        for name in set(names) - {"s30"}:
+            heard_at = sorted(at for fuse in fuses for at in fuse.heard_at[SessionId(name)])
+            longest_s = max(later - sooner for sooner, later in pairwise(heard_at))
+            assert longest_s < SUSPECTS * TURN_S + 3 * LEASE_S, name
+
+    virtually(play)
+
+
+@pytest.mark.parametrize("ends", [1, 2], ids=["no-suspect", "suspect"])
+def test_a_session_for_which_some_model_is_always_at_work_is_cleared_when_the_steps_for_its_former_records_are_over(
+    ends: int,
+) -> None:
+    async def play(site: Site) -> None:
+        said = iter(session("a", 1000))
+        site.publish(*(next(said) for _ in range(12)))
+
+        async def speak() -> None:
+            while True:
+                await asyncio.sleep(0.1)
+                site.publish(next(said))
+
+        speaking = asyncio.get_running_loop().create_task(speak())
+        for _ in range(ends):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 2.0, frozenset(range(1000)))
+            await asyncio.sleep(LEASE_S + 1)
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        fuse = Fuse(bus, None, 2.0, frozenset(range(1000)))
+        counts = []
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            counts += [held.lease.ends.count for held in bus.sessions if held.lease is not None]
+        assert fuse.steps
+        assert counts[0] == ends, "not before they are over"
+        assert counts[-1] == 0
+        speaking.cancel()
 
     virtually(play)
 
@@ -120,6 +196,27 @@ def test_suspects_do_not_wait_for_each_other_where_no_model_is_at_work() -> None
         Fuse(bus, None, 0.0, frozenset())
         await asyncio.sleep(2 * LEASE_S)
         assert [held.lease.ends.count for held in bus.sessions if held.lease is not None] == [0] * len(names)
+
+    virtually(play)
+
+
+def test_a_suspect_with_slow_steps_has_a_short_turn_and_is_not_cleared_before_they_are_over() -> None:
+    async def play(site: Site) -> None:
+        names = [f"s{number}" for number in range(20)]
+        site.publish(*(record for name in names for record in list(session(name, 9))[:6]))
+        for _ in range(2):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 30.0, frozenset({4}))
+            await asyncio.sleep(LEASE_S + 1)
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        fuse = Fuse(bus, None, 30.0, frozenset({4}))
+        await asyncio.sleep(LEASE_S + 1 + len(names) * TURN_S)
+        assert {name: len(fuse.heard[SessionId(name)]) for name in names} == dict.fromkeys(names, 6)
+        assert {held.lease.ends.count for held in bus.sessions if held.lease is not None} == {2}
+        await asyncio.sleep(30)
+        assert {held.lease.ends.count for held in bus.sessions if held.lease is not None} == {0}
 
     virtually(play)
 

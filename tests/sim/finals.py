@@ -207,7 +207,7 @@ class FinalizerFleet:
         patience = Patience(self.habits.patience_s, self.habits.patience_s)
         asking = SimFinalizers(self._kafka, self.habits.policy, patience)
         asking.begin(self.group.broker, node)
-        return Recognition(RecognizerElsewhere(CountsHotwords.tail_padding_ms), asking, elsewhere=True), asking
+        return Recognition(RecognizerElsewhere(CountsHotwords.tail_padding_ms), asking), asking
 
     async def _keep(self, number: int) -> None:
         loop, rng, lives = asyncio.get_running_loop(), self.group.broker.rng, 0

@@ -1,13 +1,15 @@
 """Whether a worker may be in a model's step for what it has settled: a bus asks it of sessions that end workers."""
 
 import asyncio
-from dataclasses import replace
+import threading
+from collections.abc import Sequence
 
 import pytest
 
 from streamscribe.core.ids import SessionId
 from streamscribe.core.options import Mode, SessionOptions
-from streamscribe.models.pool import Models
+from streamscribe.core.tokens import Mark
+from streamscribe.models.ports import Identity
 from tests.worker.kit import HeardRecognizer, HeardStreams, Rig, fake_models, rig, silence, two_pass_models, voice
 
 S = SessionId("s")
@@ -56,17 +58,40 @@ async def test_a_worker_is_at_work_for_chunks_of_a_stream_and_at_rest_when_they_
         assert worker.finals("s")
 
 
-async def test_what_is_recognised_elsewhere_ends_no_worker() -> None:
-    recognizer = HeardRecognizer()
+class Sealed:
+    """A punctuator that stands still in its step until it is let go."""
+
+    identity: Identity = ("sealed",)
+
+    def __init__(self) -> None:
+        self.gate, self.entered = threading.Event(), threading.Event()
+
+    def punctuate(self, batch: Sequence[str]) -> list[tuple[Mark, ...]]:
+        self.entered.set()
+        self.gate.wait()
+        return [()] * len(batch)
+
+
+async def test_a_final_is_at_work_here_from_its_recognition_wherever_that_is_to_its_punctuation() -> None:
+    recognizer, punctuator = HeardRecognizer(), Sealed()
     recognizer.gate.clear()
-    here = fake_models(recognizer)
-    models = Models(here.vad, here.vad_replica, replace(here.recognition.current, elsewhere=True))
-    async with rig(models) as worker:
+    async with rig(two_pass_models(recognizer=recognizer, punctuator=punctuator)) as worker:
         await worker.open("s", SessionOptions(mode=Mode.OFFLINE))
         await worker.send("s", voice(900, 1) + silence(1500))
         await recognizer.entered()
         await worker.heard("s")
-        assert not worker.worker.at_work(S)
+        recognised = worker.worker.at_work(S)
         recognizer.gate.set()
+        await asyncio.to_thread(punctuator.entered.wait)
+        assert recognised
+        assert worker.worker.at_work(S) == recognised, "a step of the same final"
+        punctuator.gate.set()
+        await until_at_rest(worker)
+        assert worker.finals("s")
         await worker.end("s")
         await worker.over("s")
+
+
+async def test_what_is_over_here_may_be_at_work_for_all_that_is_known() -> None:
+    async with rig() as worker:
+        assert worker.worker.at_work(S) == {S}

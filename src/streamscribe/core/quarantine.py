@@ -1,4 +1,4 @@
-"""Which session is to blame where workers end: one rule for every bus."""
+"""Which session is to blame where workers end: what every bus counts."""
 
 from dataclasses import dataclass
 

@@ -35,7 +35,7 @@ class Recognition:
     """What recognises whole segments, and the stage that runs it.
 
     `weights` is the sum of its files, `version` its name. `reads_on` says that it reads a request's context. Where it
-    is several, `choose` says which a request goes to. `elsewhere`: its steps are in other processes.
+    is several, `choose` says which a request goes to.
     """
 
     recognizer: SegmentRecognizer
@@ -44,7 +44,6 @@ class Recognition:
     choose: "Callable[[SegmentRequest], Recognition] | None" = None
     reads_on: bool = False
     version: str = ""
-    elsewhere: bool = False
 
     @property
     def parts(self) -> tuple[Part, ...]:

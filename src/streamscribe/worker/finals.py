@@ -78,9 +78,9 @@ class Finals:
         self._loop = asyncio.get_running_loop()
 
     @property
-    def at_work(self) -> bool:
-        """Whether a final is being made, and not elsewhere."""
-        return len(self._line) > 0 and not self._tools.models.recognition.current.elsewhere
+    def at_work(self) -> frozenset[object]:
+        """The finals that are not told: those that are recognised elsewhere are punctuated here."""
+        return frozenset(self._line)
 
     def opened(self, segment: Segment) -> None:
         """Nothing is to be done before a segment's end."""

@@ -37,7 +37,7 @@ class _End:
     turn: Turn | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Chunk:
     """The next frames of a stream, and the sample after the last one that they hear; the last chunk has `end`."""
 
@@ -100,12 +100,12 @@ class FirstPass:
         self._is_last = options.mode.last_pass == 1
         self._loop = asyncio.get_running_loop()
         self._open: dict[Segment, _Run] = {}
-        self._unheard = 0
+        self._unheard: set[_Chunk] = set()
 
     @property
-    def at_work(self) -> bool:
-        """Whether a chunk is in a step, or waits for it."""
-        return self._unheard > 0
+    def at_work(self) -> frozenset[object]:
+        """The chunks that are in a step, or wait for it, and the last ones until their finals are told."""
+        return frozenset(self._unheard)
 
     def opened(self, segment: Segment) -> None:
         """Opens the segment's stream."""
@@ -148,7 +148,7 @@ class FirstPass:
         """Nothing waits for company here."""
 
     async def _feed(self, run: _Run, chunk: _Chunk) -> None:
-        self._unheard += 1
+        self._unheard.add(chunk)
         await run.chunks.put(chunk)
 
     def _chunk_ms(self, engine: Engine) -> int:
@@ -192,7 +192,7 @@ class FirstPass:
                     self._tools.observer.first_pass_failed(self._teller.tenant_id)
                     failed = True
                 if end is None:
-                    self._unheard -= 1
+                    self._unheard.discard(chunk)
         finally:
             replica.population -= 1
         final = NOBODY_SPOKE
@@ -207,7 +207,7 @@ class FirstPass:
         run.segment.first = None if failed else final
         told = None if failed else partial(self._teller.final, run.segment, 1, final, end.closed.end)
         self._line.ready(end.place, partial(_conclude, run.segment, told))
-        self._unheard -= 1
+        self._unheard.discard(chunk)
 
     async def _step(self, run: _Run, chunk: _Chunk) -> None:
         last = chunk.end is not None

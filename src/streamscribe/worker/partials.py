@@ -75,9 +75,9 @@ class Drafts:
         self._not_before_s = 0.0
 
     @property
-    def at_work(self) -> bool:
-        """Whether a draft is being made."""
-        return self._drafting is not None
+    def at_work(self) -> frozenset[object]:
+        """The draft that is being made."""
+        return frozenset() if self._task is None else frozenset((self._task,))
 
     def opened(self, segment: Segment) -> None:
         """The segment may be drafted from now on."""

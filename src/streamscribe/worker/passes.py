@@ -24,8 +24,8 @@ class Pass(Protocol):
     """
 
     @property
-    def at_work(self) -> bool:
-        """Whether a model of this process may be in a step for what was heard, or will be."""
+    def at_work(self) -> frozenset[object]:
+        """What models of this process may be in a step for, or will be, of what was heard."""
         ...
 
     def opened(self, segment: Segment) -> None:

@@ -87,13 +87,13 @@ class Worker:
         """How many sessions it has now."""
         return len(self._sessions)
 
-    def at_work(self, session_id: SessionId) -> bool:
-        """Whether a model of this process may be in a step for what is settled of the session.
+    def at_work(self, session_id: SessionId) -> frozenset[object]:
+        """What models of this process may be in a step for, or will be, of what is settled of the session.
 
-        So too of one that is over here: what its steps do nobody waits for.
+        Each thing is the same until it is over. Of a session that is over here nobody waits for its steps: its id.
         """
         owned = self._sessions.get(session_id)
-        return owned is None or owned.stream is None or owned.stream.at_work
+        return frozenset((session_id,)) if owned is None or owned.stream is None else owned.stream.at_work
 
     async def run(self) -> NoReturn:
         """Works until cancelled."""

@@ -74,9 +74,9 @@ class Stream:
         return len(self._leases)
 
     @property
-    def at_work(self) -> bool:
-        """Whether a model of this process may be in a step for records that were handled."""
-        return any(one.at_work for one in self._passes)
+    def at_work(self) -> frozenset[object]:
+        """What models of this process may be in a step for, or will be, of records that were handled."""
+        return frozenset[object]().union(*(one.at_work for one in self._passes))
 
     def close(self) -> None:
         """Gives back the models of segments that will get no more finals."""

@@ -77,7 +77,7 @@ async def recognition_elsewhere(settings: Settings, registry: CollectorRegistry)
         async with asyncio.TaskGroup() as tasks:
             failing = tasks.create_task(fail_with(asking.failed))
             try:
-                recognition = Recognition(known, asking, reads_on=reads_on(settings.model), elsewhere=True)
+                recognition = Recognition(known, asking, reads_on=reads_on(settings.model))
                 yield Elsewhere(recognition, lambda: asking.late(loop.time(), bound_s))
             finally:
                 failing.cancel()

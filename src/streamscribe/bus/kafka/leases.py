@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.checkpoint import Checkpoint
-from streamscribe.core.errors import LeaseLost, StoreUnavailable
+from streamscribe.core.errors import LeaseLost, StoreUnavailable, StreamScribeError
 from streamscribe.core.lease import Lease
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import SessionOpened
@@ -35,6 +35,17 @@ class Leases:
     def __init__(self, store: SessionStore, owner: str) -> None:
         self._store = store
         self.owner = owner
+
+    async def know(self, session: Owned) -> SessionOpened | None:
+        """Claims the session; what the store knows of it, as far as this version can read it."""
+        known = None
+        try:
+            known = await self.claim(session)
+            if not session.over and (ticket := await self.ticket(session)) is not None:
+                session.hears(ticket.places[-1].partition, ticket.places[-1].generation)
+        except StreamScribeError as unreadable:
+            session.error = session.error or unreadable
+        return known
 
     async def claim(self, session: Owned) -> SessionOpened | None:
         """Takes the session's lease, once nobody else's is in force, and gives what the store knows of it.

@@ -25,7 +25,8 @@ class Owned:
     `waiting` has what comes until it is live; `trying` what has not been handed over yet of one that is tried
     (`trial`). Both are bounded by what its partition may hold; one of which nothing is held is `given`. A session that
     is `ended` is over for everybody, not only here. Its records before `read_to` are those that former owners could
-    have read, once that is known. `abandoned` is what a gateway said that may have the session no more.
+    have read, once that is known; `last_steps` are those that were under way for them when all were processed, and are
+    yet. `abandoned` is what a gateway said that may have the session no more.
     `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
     a lease to say so.
     """
@@ -52,6 +53,7 @@ class Owned:
     over: bool = False
     ended: bool = False
     read_to: int | None = None
+    last_steps: frozenset[object] | None = None
     heard_at: float = 0.0
     next_index: int = 0
     come_bytes: int = 0

@@ -14,7 +14,7 @@ from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.bus.kafka.trial import Trials
+from streamscribe.bus.kafka.trial import AtWork, Trials
 from streamscribe.bus.kafka.upkeep import Upkeep
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import (
@@ -51,6 +51,7 @@ class Sessions:
         took_over: Callable[[SessionOpened], None],
         quarantines: Callable[[SessionId, TraceId, int], None],
         lost_one: Callable[[Partition], None],
+        at_work: AtWork,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.all: dict[SessionId, Owned] = {}
@@ -63,7 +64,7 @@ class Sessions:
         self._topics = topics
         self._steer, self._fail, self._lost_one = steer, fail, lost_one
         self._took_over, self._quarantines = took_over, quarantines
-        self.trials = Trials(leases, self._hand_over, self.lose)
+        self.trials = Trials(leases, self._hand_over, self.lose, at_work)
         self.upkeep = Upkeep(
             leases,
             self.all,
@@ -178,7 +179,7 @@ class Sessions:
 
     async def _begin(self, session: Owned) -> None:
         """Takes the lease of a session whose first record has come, then gives the worker what waited for it."""
-        known = await self._known(session)
+        known = await self.leases.know(session)
         if session.over:  # abandoned, or its partition was given away
             await (self.leases.forget(session) if session.ended else self.leases.release([session]))
             return
@@ -202,8 +203,8 @@ class Sessions:
         self.teller.tell_moved(session)
         if session.error is not None:
             self.fail_one(session, session.error)
-        elif ends.guilty:
-            self._quarantine(session, ends.at or 0)
+        elif ends.at is not None and ends.guilty:
+            self._quarantine(session, ends.at)
         elif opened is None or gap:
             self.fail_one(session, StoreUnavailable("what a worker needs to go on with the session is gone"))
         else:
@@ -216,17 +217,6 @@ class Sessions:
             if not session.over:
                 partition.give(session)
                 self._steer(partition)
-
-    async def _known(self, session: Owned) -> SessionOpened | None:
-        """Claims the session; what the store knows of it, as far as this version can read it."""
-        known = None
-        try:
-            known = await self.leases.claim(session)
-            if not session.over and (ticket := await self.leases.ticket(session)) is not None:
-                session.hears(ticket.places[-1].partition, ticket.places[-1].generation)
-        except StreamScribeError as unreadable:
-            session.error = session.error or unreadable
-        return known
 
     def _open(self, session: Owned, opened: SessionOpened, begin: int, *, alone: bool) -> None:
         """Goes live with `opened`, which the worker settles like a record, and the records from `begin` on."""

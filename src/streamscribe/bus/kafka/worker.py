@@ -17,6 +17,7 @@ from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
+from streamscribe.bus.kafka.trial import AtWork
 from streamscribe.core.errors import BadRequest, StreamScribeError
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.records import Emitted, SessionOpened
@@ -43,8 +44,8 @@ class KafkaWorkerBus:
     abandoned here and nothing more is told of them. A record that cannot be read is named in the dead-letter topic, and
     the partition goes on; what goes wrong with one session fails that one. Not thread-safe.
 
-    A session at which two workers ended by themselves is tried alone (`trial`), and fails with Quarantined once two
-    have ended so at one place. One that no gateway has had for `orphaned_after_s` fails with Timeout.
+    A session at which two or three workers ended by themselves is tried alone (`trial`), and fails with Quarantined
+    once two have ended so at one place. One that no gateway has had for `orphaned_after_s` fails with Timeout.
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class KafkaWorkerBus:
         """Told of each session that goes on here and was another worker's before."""
         self.on_quarantined: Callable[[SessionId, TraceId, int], None] = lambda session_id, trace_id, index: None
         """Told of each session that is not tried again, and at which record workers ended."""
-        self.at_work: Callable[[SessionId], bool] = lambda session_id: False
-        """Asked whether a model may be in a step for what is settled of a session: the worker may end by that yet."""
+        self.at_work: AtWork = lambda session_id: frozenset()
+        """Asked what models have to do yet for what is settled of a session: the worker may end by that."""
         self.on_partitions: OnPartitions = lambda what, numbers: None
         """Told what becomes of its partitions; also of no partitions."""
         self._sessions = Sessions(
@@ -81,8 +82,8 @@ class KafkaWorkerBus:
             took_over=lambda opened: self.on_taken_over(opened),
             quarantines=lambda *what: self.on_quarantined(*what),
             lost_one=self._look_again,
+            at_work=lambda session_id: self.at_work(session_id),
         )
-        self._sessions.trials.at_work = self._is_at_work
         self._partitions = self._sessions.partitions
         self._sender: Sender
         self._membership: Membership
@@ -302,10 +303,7 @@ class KafkaWorkerBus:
         return [session for session in sessions if not (self._hung and self._is_at(session))]
 
     def _is_at(self, session: Owned) -> bool:
-        return session.unsettled_records > 0 or self._is_at_work(session.session_id)
-
-    def _is_at_work(self, session_id: SessionId) -> bool:
-        return self.at_work(session_id)
+        return session.unsettled_records > 0 or bool(self.at_work(session.session_id))
 
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():
