@@ -26,7 +26,7 @@ class Fuse(Listener):
         self.fatal, self.step_s, self.stepped = fatal, step_s, stepped
         self.heard_at: dict[SessionId, list[float]] = defaultdict(list)
         self.steps: dict[asyncio.TimerHandle, SessionId] = {}
-        bus.at_work = lambda session_id: frozenset(step for step, of in self.steps.items() if of == session_id)
+        bus.steps = lambda session_id: frozenset(step for step, of in self.steps.items() if of == session_id)
         super().__init__(bus, every=1000)
 
     def hear(self, record: Record) -> None:

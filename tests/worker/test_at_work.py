@@ -80,11 +80,11 @@ async def test_a_final_is_at_work_here_from_its_recognition_wherever_that_is_to_
         await worker.send("s", voice(900, 1) + silence(1500))
         await recognizer.entered()
         await worker.heard("s")
-        recognised = worker.worker.at_work(S)
+        recognised = worker.worker.steps(S)
         recognizer.gate.set()
         await asyncio.to_thread(punctuator.entered.wait)
         assert recognised
-        assert worker.worker.at_work(S) == recognised, "a step of the same final"
+        assert worker.worker.steps(S) == recognised, "a step of the same final"
         punctuator.gate.set()
         await until_at_rest(worker)
         assert worker.finals("s")
@@ -94,4 +94,4 @@ async def test_a_final_is_at_work_here_from_its_recognition_wherever_that_is_to_
 
 async def test_what_is_over_here_may_be_at_work_for_all_that_is_known() -> None:
     async with rig() as worker:
-        assert worker.worker.at_work(S) == {S}
+        assert worker.worker.steps(S) == {S}

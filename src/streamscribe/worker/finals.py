@@ -78,7 +78,7 @@ class Finals:
         self._loop = asyncio.get_running_loop()
 
     @property
-    def at_work(self) -> frozenset[object]:
+    def steps(self) -> frozenset[object]:
         """The finals that are not told: those that are recognised elsewhere are punctuated here."""
         return frozenset(self._line)
 

@@ -103,7 +103,7 @@ class FirstPass:
         self._unheard: set[_Chunk] = set()
 
     @property
-    def at_work(self) -> frozenset[object]:
+    def steps(self) -> frozenset[object]:
         """The chunks that are in a step, or wait for it, and the last ones until their finals are told."""
         return frozenset(self._unheard)
 

@@ -75,7 +75,7 @@ class Drafts:
         self._not_before_s = 0.0
 
     @property
-    def at_work(self) -> frozenset[object]:
+    def steps(self) -> frozenset[object]:
         """The draft that is being made."""
         return frozenset() if self._task is None else frozenset((self._task,))
 

@@ -24,7 +24,7 @@ class Pass(Protocol):
     """
 
     @property
-    def at_work(self) -> frozenset[object]:
+    def steps(self) -> frozenset[object]:
         """What models of this process may be in a step for, or will be, of what was heard."""
         ...
 

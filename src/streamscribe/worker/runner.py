@@ -87,13 +87,17 @@ class Worker:
         """How many sessions it has now."""
         return len(self._sessions)
 
-    def at_work(self, session_id: SessionId) -> frozenset[object]:
+    def steps(self, session_id: SessionId) -> frozenset[object]:
         """What models of this process may be in a step for, or will be, of what is settled of the session.
 
         Each thing is the same until it is over. Of a session that is over here nobody waits for its steps: its id.
         """
         owned = self._sessions.get(session_id)
-        return frozenset((session_id,)) if owned is None or owned.stream is None else owned.stream.at_work
+        return frozenset((session_id,)) if owned is None or owned.stream is None else owned.stream.steps
+
+    def at_work(self, session_id: SessionId) -> bool:
+        """Whether there are such steps."""
+        return bool(self.steps(session_id))
 
     async def run(self) -> NoReturn:
         """Works until cancelled."""

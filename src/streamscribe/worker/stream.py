@@ -74,9 +74,9 @@ class Stream:
         return len(self._leases)
 
     @property
-    def at_work(self) -> frozenset[object]:
+    def steps(self) -> frozenset[object]:
         """What models of this process may be in a step for, or will be, of records that were handled."""
-        return frozenset[object]().union(*(one.at_work for one in self._passes))
+        return frozenset[object]().union(*(one.steps for one in self._passes))
 
     def close(self) -> None:
         """Gives back the models of segments that will get no more finals."""

@@ -55,7 +55,7 @@ async def serve_worker(
         side = await stack.enter_async_context(
             worker_side(settings, watchdog, me.metrics, load, warm_first=True, elsewhere=elsewhere)
         )
-        bus.at_work = side.worker.at_work
+        bus.steps = side.worker.steps
         watchdog.watch(side.models)
         health = Health({"bus": bus.check, "store": store.check})
         readiness = Readiness(side.models.not_ready, health, bus.joined)

@@ -14,7 +14,7 @@ from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.bus.kafka.trial import AtWork, Trials
+from streamscribe.bus.kafka.trial import Steps, Trials
 from streamscribe.bus.kafka.upkeep import Upkeep
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import (
@@ -51,7 +51,7 @@ class Sessions:
         took_over: Callable[[SessionOpened], None],
         quarantines: Callable[[SessionId, TraceId, int], None],
         lost_one: Callable[[Partition], None],
-        at_work: AtWork,
+        steps: Steps,
     ) -> None:
         self.partitions: dict[int, Partition] = {}
         self.all: dict[SessionId, Owned] = {}
@@ -64,7 +64,7 @@ class Sessions:
         self._topics = topics
         self._steer, self._fail, self._lost_one = steer, fail, lost_one
         self._took_over, self._quarantines = took_over, quarantines
-        self.trials = Trials(leases, self._hand_over, self.lose, at_work)
+        self.trials = Trials(leases, self._hand_over, self.lose, steps)
         self.upkeep = Upkeep(
             leases,
             self.all,

@@ -11,7 +11,7 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import Record
 
-AtWork = Callable[[SessionId], frozenset[object]]
+Steps = Callable[[SessionId], frozenset[object]]
 """Gives the steps of models that are under way or will be for what is settled of a session, each the same until it is
 over. The session's id is among them where nobody knows."""
 
@@ -36,13 +36,13 @@ class Trials:
         leases: Leases,
         hand_over: Callable[[Record], None],
         lose: Callable[[Owned], None],
-        at_work: AtWork,
+        steps: Steps,
     ) -> None:
         """`hand_over` gives a record to the worker; `lose` is told of a session that another worker has."""
         self._leases = leases
         self._hand_over = hand_over
         self._lose = lose
-        self._at_work = at_work
+        self._steps = steps
         self._turn = asyncio.Condition()
         self._waiting: dict[Owned, tuple[bool, int]] = {}
         self._changed = asyncio.Event()
@@ -58,7 +58,7 @@ class Trials:
         """
         if not session.got_on:
             return False
-        now = self._at_work(session.session_id)
+        now = self._steps(session.session_id)
         last = now if session.last_steps is None else session.last_steps
         session.last_steps = now & (last | {session.session_id})
         return not session.last_steps
@@ -89,7 +89,7 @@ class Trials:
 
         def is_next() -> bool:
             held = session.trying or ()
-            if session.unsettled_records > len(held) or (careful and self._at_work(session.session_id)):
+            if session.unsettled_records > len(held) or (careful and self._steps(session.session_id)):
                 return False
             return bool(held) or session.got_on
 

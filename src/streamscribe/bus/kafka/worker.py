@@ -17,7 +17,7 @@ from streamscribe.bus.kafka.partitioner import partition_of
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.sessions import Sessions
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.bus.kafka.trial import AtWork
+from streamscribe.bus.kafka.trial import Steps
 from streamscribe.core.errors import BadRequest, StreamScribeError
 from streamscribe.core.ids import SessionId, TraceId
 from streamscribe.core.records import Emitted, SessionOpened
@@ -69,7 +69,7 @@ class KafkaWorkerBus:
         """Told of each session that goes on here and was another worker's before."""
         self.on_quarantined: Callable[[SessionId, TraceId, int], None] = lambda session_id, trace_id, index: None
         """Told of each session that is not tried again, and at which record workers ended."""
-        self.at_work: AtWork = lambda session_id: frozenset()
+        self.steps: Steps = lambda session_id: frozenset()
         """Asked what models have to do yet for what is settled of a session: the worker may end by that."""
         self.on_partitions: OnPartitions = lambda what, numbers: None
         """Told what becomes of its partitions; also of no partitions."""
@@ -82,7 +82,7 @@ class KafkaWorkerBus:
             took_over=lambda opened: self.on_taken_over(opened),
             quarantines=lambda *what: self.on_quarantined(*what),
             lost_one=self._look_again,
-            at_work=lambda session_id: self.at_work(session_id),
+            steps=lambda session_id: self.steps(session_id),
         )
         self._partitions = self._sessions.partitions
         self._sender: Sender
@@ -303,7 +303,7 @@ class KafkaWorkerBus:
         return [session for session in sessions if not (self._hung and self._is_at(session))]
 
     def _is_at(self, session: Owned) -> bool:
-        return session.unsettled_records > 0 or bool(self.at_work(session.session_id))
+        return session.unsettled_records > 0 or bool(self.steps(session.session_id))
 
     def _fail(self, error: StreamScribeError) -> None:
         if not self._membership.failed.done():
