@@ -107,7 +107,7 @@ class KafkaWorker(WorkerProcess):
         if asking is None:
             ends_at(models, is_deadly_segment, self.bus.end_at_once)
         worker = Worker(self.bus, models, TEXT, settings, Recorder())
-        self.bus.at_work = worker.at_work
+        self.bus.steps = worker.steps
         super().__init__(node, worker, models)
 
     async def end(self) -> None:

@@ -217,7 +217,7 @@ def test_it_finds_a_store_that_miscounts_seats(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.timeout(240)
 def test_it_finds_trials_that_do_not_wait_for_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "DEADLY_SEGMENT_SHARE", 1.0)
-    monkeypatch.setattr(Worker, "at_work", lambda self, session_id: False)
+    monkeypatch.setattr(Worker, "steps", lambda self, session_id: frozenset())
     finds(range(1, 80, 8))
 
 
