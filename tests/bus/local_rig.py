@@ -1,8 +1,9 @@
 """A gateway's end of the local bus, and members that join, are killed and sent away."""
 
 import asyncio
+import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from streamscribe.bus.local.gateway import LocalGatewayBus
@@ -11,6 +12,8 @@ from streamscribe.core.ids import SessionId
 from streamscribe.core.records import SessionOpened
 from tests.contracts.bus import chunk, opened
 from tests.contracts.takeover import CHUNK, Ear
+from tests.sim.clock import Node
+from tests.sim.network import Delay, link_pair
 
 
 class Watch:
@@ -50,12 +53,16 @@ class Rig:
 
     async def join(self, member: int) -> Link:
         """A member's own end of its link."""
-        ours, theirs = socket.socketpair()
-        here, there = await Link.open(ours), await Link.open(theirs)
+        here, there = await self.connect(member)
         self.links += [here, there]
         self.here[member], self.there[member] = here, there
         self.gateway.join(member, here)
         return there
+
+    async def connect(self, member: int) -> tuple[Link, Link]:
+        """Two ends of a socket."""
+        ours, theirs = socket.socketpair()
+        return await Link.open(ours), await Link.open(theirs)
 
     async def kill(self, member: int, *, suspect: bool = True) -> None:
         """Ends a member's process: all that it said before is heard."""
@@ -68,9 +75,21 @@ class Rig:
             await self.gateway.publish(chunk(name, index, CHUNK) if index else opened(name))
 
 
+class VirtualRig(Rig):
+    """One in virtual time, as the simulation has it."""
+
+    async def connect(self, member: int) -> tuple[Link, Link]:
+        """Two ends of a socket of the simulation."""
+        rng = random.Random(member)
+        (_, here), (_, there) = link_pair(Node("gateway"), Node(f"worker-{member}"), rng, Delay(rng, 0.003))
+        return here, there
+
+
 @asynccontextmanager
-async def a_rig(max_backlog_s: float = 30, max_replay_s: float = 60) -> AsyncIterator[Rig]:
-    rig = Rig(max_backlog_s, max_replay_s)
+async def a_rig(
+    max_backlog_s: float = 30, max_replay_s: float = 60, kind: Callable[[float, float], Rig] = Rig
+) -> AsyncIterator[Rig]:
+    rig = kind(max_backlog_s, max_replay_s)
     try:
         yield rig
         rig.gateway.check_integrity()

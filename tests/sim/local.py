@@ -42,12 +42,14 @@ class _BusObserver:
 class LocalWorker(WorkerProcess):
     """A real worker on a real link."""
 
-    def __init__(self, end: StreamEnd, worker: Worker, models: Models) -> None:
+    def __init__(self, end: StreamEnd, bus: LocalWorkerBus, worker: Worker, models: Models) -> None:
         super().__init__(end.node, worker, models)
-        self._end = end
+        self._end, self._bus = end, bus
+        bus.at_work = worker.at_work
 
     async def end(self) -> None:
         self._end.kill()
+        await self._bus.close()
         await self._stop_worker()
 
 
@@ -75,8 +77,9 @@ class Site(GatewayProcess):
             lives += 1
             (_, link), (far_end, far_link) = link_pair(self.node, node, rng, Delay(rng, 0.003, slow=0.02, slow_s=0.3))
             models = models_of(rng, first_pass=True, cost_s=rng.choice((0.002, 0.02, 0.2)))
-            worker = Worker(LocalWorkerBus(far_link), models, TEXT, WorkerSettings(), Recorder())
-            process = self.processes[number] = LocalWorker(far_end, worker, models)
+            bus = LocalWorkerBus(far_link)
+            worker = Worker(bus, models, TEXT, WorkerSettings(), Recorder())
+            process = self.processes[number] = LocalWorker(far_end, bus, worker, models)
             try:
                 await asyncio.sleep(rng.uniform(0, 0.3))
                 if not link.closed.done():

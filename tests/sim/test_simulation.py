@@ -193,7 +193,6 @@ def test_it_finds_a_session_that_nobody_ends_when_its_gateway_and_client_are_gon
 @pytest.mark.timeout(240)
 def test_it_finds_a_session_that_ends_one_worker_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ends, "guilty", property(lambda self: False))
-    monkeypatch.setattr(Ends, "hopeless", property(lambda self: False))
     finds(KAFKA)
 
 

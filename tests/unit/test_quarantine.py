@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamscribe.core.quarantine import MOST_ENDS, NO_ENDS, Ends
+from streamscribe.core.quarantine import NO_ENDS, Ends
 
 
 def after(*places: int | None) -> Ends:
@@ -33,9 +33,3 @@ def test_two_ends_at_one_place_or_three_on_the_way_make_a_session_suspect_and_tw
 ) -> None:
     ends = after(*places)
     assert (ends.count, ends.suspect, ends.guilty) == (len(places), suspect, guilty)
-
-
-def test_so_many_ends_on_the_way_from_one_checkpoint_are_enough_wherever_they_were() -> None:
-    assert not after(*range(MOST_ENDS - 1)).hopeless
-    assert after(*range(MOST_ENDS)).hopeless
-    assert not after(*range(MOST_ENDS)).guilty

@@ -164,11 +164,11 @@ async def work(sock: socket.socket) -> None:
         stack.callback(telling.cancel)
         bus = LocalWorkerBus(link)
         try:
-            talk.working(
-                await stack.enter_async_context(
-                    worker_side(settings, bus, metrics, outbox, watch=partial(_watch, metrics))
-                )
+            side = await stack.enter_async_context(
+                worker_side(settings, bus, metrics, outbox, watch=partial(_watch, metrics))
             )
+            bus.at_work = side.worker.at_work
+            talk.working(side)
         except StreamScribeError as error:
             talk.tell(control.Unfit(control.Problem.of(error)))
             return

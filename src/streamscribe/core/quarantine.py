@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-MOST_ENDS = 6
-"""On the way from one checkpoint, the last of them on trial: beyond it nobody else is harmed to learn the place."""
-
 STEP_S = 10.0
 """A step of a model takes less: so long after all was settled a worker cannot end by it any more."""
 
@@ -34,11 +31,6 @@ class Ends:
     def guilty(self) -> bool:
         """Two ended at a place that is known: of one that was tried alone nobody needs more."""
         return self.same > 1 and self.at is not None
-
-    @property
-    def hopeless(self) -> bool:
-        """So many ended that it is to blame, once it was tried alone, though no two are known to be at one place."""
-        return self.count >= MOST_ENDS
 
 
 NO_ENDS = Ends()

@@ -1,4 +1,8 @@
-"""The payload of SETTLE frames: the record's audio bytes (4 bytes, big-endian), then the session's id."""
+"""The payloads of SETTLE and WORK frames.
+
+SETTLE: the record's audio bytes (4 bytes, big-endian), then the session's id. WORK: 1 where a model may be in a step
+for what is settled of the session, 0 where none is any more (1 byte), then its id.
+"""
 
 import struct
 
@@ -20,3 +24,16 @@ def parse_settle(payload: memoryview) -> tuple[SessionId, int]:
         return SessionId(str(payload[_SIZE.size :], "ascii")), size_bytes
     except (struct.error, ValueError):
         raise BadRequest("the payload is no settlement", field="settle") from None
+
+
+def work_payload(session_id: SessionId, *, at_work: bool) -> bytes:
+    """The payload that says whether a model may be at work for a session."""
+    return bytes((at_work,)) + session_id.encode()
+
+
+def parse_work(payload: memoryview) -> tuple[SessionId, bool]:
+    """Session, and whether a model may be at work for it. Raises BadRequest for what is no such payload."""
+    try:
+        return SessionId(str(payload[1:], "ascii")), (False, True)[payload[0]]
+    except (IndexError, ValueError):
+        raise BadRequest("the payload says of no session whether it is at work", field="work") from None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from streamscribe.bus.backlog import audio_bytes
-from streamscribe.bus.local.frames import parse_settle
+from streamscribe.bus.local.frames import parse_settle, parse_work
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.member import Lane, Member
 from streamscribe.bus.local.observer import LocalBusObserver, Unobserved
@@ -76,6 +76,7 @@ class LocalGatewayBus:
         link.on(Kind.RECORD, _refuse_record)
         link.on(Kind.EVENT, partial(self._on_event, joined))
         link.on(Kind.SETTLE, partial(self._on_settle, joined))
+        link.on(Kind.WORK, partial(self._on_work, joined))
         for lane in list(self._homeless.values()):
             self._assign(lane)
 
@@ -89,15 +90,14 @@ class LocalGatewayBus:
         left = self._members.pop(member, None)
         if left is None:
             return
-        now, again = asyncio.get_running_loop().time(), []
+        again = []
         for lane in left.leave():
             left.abandon(lane)
-            blamed = suspect and lane.ended(now)
+            blamed = suspect and lane.ended()
             lane.log.rewind()
             if blamed and lane.ends.suspect:
                 again.append(lane)
             else:
-                self._trials.moved(lane)
                 self._take_over(lane)
         guilty = self._trials.suspect(again)
         if guilty is not None:
@@ -176,8 +176,14 @@ class LocalGatewayBus:
         lane = member.lanes.get(session_id)
         if lane is not None:
             lane.log.settle(size_bytes)
-            lane.settled_at = asyncio.get_running_loop().time()
             self._let_in(lane)
+            self._trials.got_on(lane)
+
+    def _on_work(self, member: Member, payload: memoryview) -> None:
+        session_id, at_work = parse_work(payload)
+        lane = member.lanes.get(session_id)
+        if lane is not None:
+            lane.at_work = at_work
             self._trials.got_on(lane)
 
     def _on_event(self, member: Member, payload: memoryview) -> None:

@@ -27,12 +27,13 @@ _READ_BYTES = 2**18
 
 
 class Kind(IntEnum):
-    """What a frame holds: three kinds are the bus' own, `CONTROL` is for who starts the processes."""
+    """What a frame holds: four kinds are the bus' own, `CONTROL` is for who starts the processes."""
 
     RECORD = 1
     EVENT = 2
     SETTLE = 3
     CONTROL = 4
+    WORK = 5
 
 
 _KINDS = frozenset(Kind)

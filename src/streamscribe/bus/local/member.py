@@ -3,13 +3,12 @@
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from math import inf
 
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.errors import Draining
 from streamscribe.core.ids import SessionId
-from streamscribe.core.quarantine import NO_ENDS, STEP_S, Ends
+from streamscribe.core.quarantine import NO_ENDS, Ends
 from streamscribe.core.records import Record, SessionAbandoned
 from streamscribe.wire.bus_records import encode_record
 
@@ -22,7 +21,7 @@ class Lane:
     """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
 
     `ends` are those of its workers without a checkpoint between, the last of them at record `place` or before it, when
-    there were records up to `suspected_to`. `settled_at` (`loop.time`) is when its worker settled something last.
+    there were records up to `suspected_to`. `at_work`: a model of its worker may be in a step for what was settled.
     """
 
     log: ReplayLog
@@ -32,17 +31,17 @@ class Lane:
     ends: Ends = NO_ENDS
     place: int = 0
     suspected_to: int = 0
-    settled_at: float = -inf
+    at_work: bool = False
 
     @property
     def session_id(self) -> SessionId:
         """Whose it is."""
         return self.log.opened.session_id
 
-    def ended(self, now: float) -> bool:
+    def ended(self) -> bool:
         """Its worker ended by itself, at what it had not settled, or in a step for what it had; whether it could."""
         log, head = self.log, self.log.head
-        if head is None and not (log.caught_up and log.at_or_before(log.newest) and now - self.settled_at < STEP_S):
+        if head is None and not self.at_work:
             return False
         again = self.ends.count and log.at_or_before(self.place)
         self.ends = (self.ends if again else NO_ENDS).ended(head)
@@ -79,7 +78,7 @@ class Member:
 
     def take(self, lane: Lane) -> None:
         """Has the session from now on; sends in the loop's next turn, so that all that are taken together share it."""
-        lane.member = self
+        lane.member, lane.at_work = self, False
         self.lanes[lane.session_id] = lane
         self._queue(lane)
         self._send_later()

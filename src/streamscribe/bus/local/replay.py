@@ -73,11 +73,6 @@ class ReplayLog:
         return self._unsettled[0] if self._unsettled and self._unsettled[0] > 0 else None
 
     @property
-    def caught_up(self) -> bool:
-        """Whether the worker has processed all there is."""
-        return self._begun and not self._unsettled and not self._unsent
-
-    @property
     def newest(self) -> int:
         """The last record there is."""
         kept = self._unsent or self._sent

@@ -1,12 +1,18 @@
 """A worker's end of the local bus."""
 
-from streamscribe.bus.local.frames import settle_payload
+import asyncio
+from collections.abc import Callable
+
+from streamscribe.bus.local.frames import settle_payload, work_payload
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.core.errors import BadRequest
 from streamscribe.core.ids import SessionId
-from streamscribe.core.records import Emitted
+from streamscribe.core.records import Emitted, Failed, Finished, SessionAbandoned
 from streamscribe.ports import RecordHandler
 from streamscribe.wire.bus_records import decode_record, encode_event
+
+LOOK_EVERY_S = 0.25
+"""At sessions for which a model was at work; the gateway learns so late that none is any more."""
 
 
 class LocalWorkerBus:
@@ -19,31 +25,61 @@ class LocalWorkerBus:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._closed = False
-        link.on(Kind.EVENT, _refuse)
-        link.on(Kind.SETTLE, _refuse)
+        self.at_work: Callable[[SessionId], bool] = lambda session_id: False
+        """Whether a model may be in a step for what is settled of the session; the gateway is told of changes."""
+        self._at_work: set[SessionId] = set()  # as told
+        self._look_later: asyncio.TimerHandle | None = None
+        for kind in (Kind.EVENT, Kind.SETTLE, Kind.WORK):
+            link.on(kind, _refuse)
 
     def attach_worker(self, handler: RecordHandler) -> None:
         """Gives `handler` each record; a defect that it raises ends the link."""
 
         def take(payload: memoryview) -> None:
             if not self._closed:
-                handler(decode_record(payload))
+                record = decode_record(payload)
+                if isinstance(record, SessionAbandoned):
+                    self._at_work.discard(record.session_id)
+                handler(record)
 
         self._link.on(Kind.RECORD, take)
 
     def settle(self, session_id: SessionId, size_bytes: int) -> None:
         """Tells the gateway that one record of so many audio bytes is processed."""
         if not self._closed:
+            self._tell_work(session_id)
             self._link.send(Kind.SETTLE, settle_payload(session_id, size_bytes))
 
     def emit(self, event: Emitted) -> None:
         """Sends the event."""
         if not self._closed:
+            if isinstance(event, (Finished, Failed)):
+                self._at_work.discard(event.session_id)
             self._link.send(Kind.EVENT, encode_event(event))
 
     async def close(self) -> None:
         """Takes and says nothing more; the link stays its opener's."""
         self._closed = True
+        if self._look_later is not None:
+            self._look_later.cancel()
+
+    def _tell_work(self, session_id: SessionId) -> None:
+        at_work = self.at_work(session_id)
+        if at_work == (session_id in self._at_work):
+            return
+        self._link.send(Kind.WORK, work_payload(session_id, at_work=at_work))
+        (self._at_work.add if at_work else self._at_work.remove)(session_id)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        if self._look_later is None and self._at_work and not self._link.closed.done():
+            self._look_later = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._look_later = None
+        for session_id in list(self._at_work):
+            self._tell_work(session_id)
+        self._look_again()
 
 
 def _refuse(payload: memoryview) -> None:
