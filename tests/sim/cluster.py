@@ -123,9 +123,15 @@ class KafkaWorker(WorkerProcess):
             await self.asking.kill()
 
     async def leave(self) -> None:
-        """As SIGTERM."""
+        """As SIGTERM; it may end in a step meanwhile."""
         self.node.thaw()
-        await self.node.spawn(self.bus.close())
+        closing = self.node.spawn(self.bus.close())
+        while not closing.done() and not self.bus.killed:
+            await asyncio.wait((closing,), timeout=0.1)
+        if self.bus.killed:
+            closing.cancel()
+            return
+        closing.result()
         await self._stop_worker()
         if self.asking is not None:
             await self.node.spawn(self.asking.disconnect())

@@ -15,7 +15,7 @@ from streamscribe.settings import WorkerSettings
 from streamscribe.worker.runner import Worker
 from tests.sim.clock import Node
 from tests.sim.gateway import BACKLOG_S, LIMITS, Counts, GatewayProcess, WorkerProcess
-from tests.sim.models import models_of
+from tests.sim.models import IsDeadlySegment, ends_at, models_of
 from tests.sim.network import Delay, StreamEnd, link_pair
 from tests.worker.kit import TEXT, Recorder
 
@@ -46,6 +46,14 @@ class LocalWorker(WorkerProcess):
         super().__init__(end.node, worker, models)
         self._end, self._bus = end, bus
         bus.at_work = worker.at_work
+        self.killed = False
+        """In a step."""
+
+    def end_at_once(self) -> None:
+        """Nothing more runs in its process, and what it had said is on its way."""
+        self.killed = True
+        self.node.freeze()
+        self._end.kill()
 
     async def end(self) -> None:
         self._end.kill()
@@ -56,8 +64,9 @@ class LocalWorker(WorkerProcess):
 class Site(GatewayProcess):
     """A gateway with `size` workers; one that ends is followed by another."""
 
-    def __init__(self, name: str, rng: random.Random, size: int) -> None:
-        self._rng = rng
+    def __init__(self, name: str, rng: random.Random, size: int, is_deadly_segment: IsDeadlySegment) -> None:
+        """Workers end in a step for a segment that is deadly."""
+        self._rng, self._is_deadly_segment = rng, is_deadly_segment
         self.processes = {}
         loop = asyncio.get_running_loop()
         counts = Counts()
@@ -80,6 +89,7 @@ class Site(GatewayProcess):
             bus = LocalWorkerBus(far_link)
             worker = Worker(bus, models, TEXT, WorkerSettings(), Recorder())
             process = self.processes[number] = LocalWorker(far_end, bus, worker, models)
+            ends_at(models, self._is_deadly_segment, process.end_at_once)
             try:
                 await asyncio.sleep(rng.uniform(0, 0.3))
                 if not link.closed.done():
@@ -89,7 +99,7 @@ class Site(GatewayProcess):
                 await _until_it_ends(process, link.closed)
                 self.door.leave(number)
                 by_itself = process.cause in ("exit", "hang")
-                self.counts.ended += by_itself
+                self.counts.ended += by_itself and not process.killed
                 self.bus.leave(number, suspect=by_itself)
                 if process.cause == "moved":  # it still speaks for a while
                     await asyncio.sleep(rng.uniform(0, 2.0))
@@ -102,7 +112,7 @@ class Site(GatewayProcess):
             await asyncio.sleep(rng.uniform(0.1, 1.0))
 
     async def follower(self) -> "Site":
-        return Site(f"{self.name}+", self._rng, len(self._keepers))
+        return Site(f"{self.name}+", self._rng, len(self._keepers), self._is_deadly_segment)
 
     def outage(self, until: float) -> None:
         self._outage_until = until

@@ -178,7 +178,7 @@ class _Stage:
             cluster.broker.twice_share = TWICE_SHARE if run.seed % 16 in (9, 15) or run.seed % 32 == 21 else 0.0
             run.sites += [await KafkaSite.start(cluster) for _ in range(rng.choice((1, 2, 2, 3)))]
         else:
-            run.sites += [Site(f"gateway-{number}", rng, workers) for number in range(gateways)]
+            run.sites += [Site(f"gateway-{number}", rng, workers, run.is_deadly_segment) for number in range(gateways)]
         self._places = Places(run, rng)
         began_s = self.loop.time()
         for number in range(rng.randrange(1, 5)):

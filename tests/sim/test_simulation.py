@@ -39,6 +39,7 @@ FOUND = {
     109: "a member that answered no rebalance kept its sessions' leases, and nobody else could go on with them",
     155: "a suspect was tried until it had caught up with its client, which it never did behind a slow store",
     243: "records were passed over that came before their partition was known to be ours",
+    275: "a simulated worker that ended in a step while it was leaving was to leave first",
     705: "a worker's books were looked at while a session that it had let go was still unwinding",
     1985: "a session that ended where no gateway was any more could be moved sixteen times, and never be read",
     1994: "an error that closed nothing was taken for why the connection broke later, and nothing was resumed",

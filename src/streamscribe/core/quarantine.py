@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass
 
-STEP_S = 10.0
-"""A step of a model takes less: so long after all was settled a worker cannot end by it any more."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ends:
