@@ -36,11 +36,3 @@ def test_numpy_gets_one_thread_where_nobody_asks_for_more(monkeypatch, asked, ta
         main()
     assert ended.value.code == 0
     assert os.environ[NUMPY_THREADS] == taken
-
-
-@pytest.mark.parametrize("tenant", ["bad tenant!", "", "t" * 65])
-def test_a_tenants_id_that_is_none_is_a_mistake_of_usage_and_makes_no_file(run, tmp_path, tenant):
-    refused = run("keys", "new", tenant, "--file", str(tmp_path / "tenants.yaml"))
-    assert (refused.code, refused.out) == (2, "")
-    assert "tenant" in refused.err
-    assert list(tmp_path.iterdir()) == []
