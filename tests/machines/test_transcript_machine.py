@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from streamscribe.core.results import Result, Word
 from streamscribe.core.script import common_prefix, is_boundary
@@ -20,21 +20,27 @@ times = st.integers(-100, 3000)
 class TranscriptMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.transcript = Transcript(last_pass=2)
-        self.opened = 0
+        self.transcript = Transcript()
+        self.last_pass = 1
+        self.channels: list[int] = []
         self.told: list[Result] = []
+
+    @initialize(last_pass=st.integers(1, 2))
+    def a_session_begins(self, last_pass: int) -> None:
+        self.last_pass = last_pass
+        self.transcript = Transcript(last_pass)
 
     @rule(channel=st.integers(0, 1), start_ms=st.integers(0, 1000))
     def voice_begins(self, channel: int, start_ms: int) -> None:
-        assert self.transcript.open_segment(channel, start_ms) == self.opened
-        self.opened += 1
+        assert self.transcript.open_segment(channel, start_ms) == len(self.channels)
+        self.channels.append(channel)
 
-    @precondition(lambda self: self.opened)
+    @precondition(lambda self: self.channels)
     @rule(data=st.data(), text=texts, end_ms=times)
     def a_partial_is_decoded(self, data: st.DataObject, text: str, end_ms: int) -> None:
         self.tell(self.transcript.partial(self.draw_segment(data), text, end_ms, sequence=0))
 
-    @precondition(lambda self: self.opened)
+    @precondition(lambda self: self.channels)
     @rule(
         data=st.data(),
         text=texts,
@@ -50,13 +56,13 @@ class TranscriptMachine(RuleBasedStateMachine):
             assert len(result.words) == len(words)
         self.tell(result)
 
-    @precondition(lambda self: self.opened)
+    @precondition(lambda self: self.channels)
     @rule(data=st.data())
     def nobody_spoke(self, data: st.DataObject) -> None:
         self.tell(self.transcript.drop(self.draw_segment(data), data.draw(st.integers(1, 2)), sequence=0))
 
     def draw_segment(self, data: st.DataObject) -> int:
-        return data.draw(st.integers(max(0, self.opened - 3), self.opened))
+        return data.draw(st.integers(max(0, len(self.channels) - 3), len(self.channels)))
 
     def tell(self, result: Result | None) -> None:
         if result is None:
@@ -71,6 +77,12 @@ class TranscriptMachine(RuleBasedStateMachine):
             assert result.text.startswith(stable)
             assert result.stable_chars >= last.stable_chars
             assert (result.text, result.stable_chars) != (last.text, last.stable_chars)
+        if self.last_pass == 1 and not result.is_final:
+            concluded = {old.segment_id for old in self.told if old.is_final}
+            earlier = {
+                one for one, channel in enumerate(self.channels[: result.segment_id]) if channel == result.channel
+            }
+            assert earlier <= concluded, "one pass: a channel's segments are told one after the other"
         self.told.append(result)
 
     def law_5_times_are_monotone_and_inside(self, result: Result) -> None:

@@ -247,6 +247,24 @@ def test_a_text_goes_on_from_the_stable_prefix(stable_prefix: str, text: str, wh
     assert continue_from(stable_prefix, text) == whole
 
 
+@pytest.mark.parametrize("said", ["before", ""])
+def test_where_one_pass_is_all_a_partial_waits_for_the_final_of_the_segment_before_it_on_its_channel(said: str) -> None:
+    transcript = Transcript(last_pass=1)
+    first, other, second = transcript.open_segment(0, 0), transcript.open_segment(1, 0), transcript.open_segment(0, 900)
+    assert transcript.partial(second, "then", 1200, sequence=0) is None
+    assert transcript.partial(other, "meanwhile", 1200, sequence=0) is not None
+    transcript.final(first, 1, said, 800, sequence=0)
+    told = transcript.partial(second, "then", 1200, sequence=0)
+    assert told is not None
+    assert told.text == "then"
+
+
+def test_where_a_second_pass_follows_a_partial_waits_for_nothing() -> None:
+    transcript = Transcript(last_pass=2)
+    transcript.open_segment(0, 0)
+    assert transcript.partial(transcript.open_segment(0, 900), "then", 1200, sequence=0) is not None
+
+
 def test_a_segment_that_another_worker_opened_keeps_its_id_and_ids_count_on() -> None:
     transcript = Transcript(next_id=7)
     assert transcript.open_segment(0, 0, again=4) == 4

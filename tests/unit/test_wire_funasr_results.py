@@ -129,12 +129,6 @@ def test_online_a_final_is_what_was_not_said_yet():
     ]
 
 
-def test_online_a_final_without_increments_does_not_disturb_a_later_segment():
-    dialect = talk("online", "online")
-    messages = [result("two", 1), result("one", 0, final=True), result("two three", 1, final=True)]
-    assert texts(dialect, *messages) == [("online", "two"), ("online", " one"), ("online", " three")]
-
-
 def test_offline_all_is_in_one_message():
     dialect = talk("offline")
     words = [Word("你", 0, 100, 1), Word("好", 100, 200, 1)]

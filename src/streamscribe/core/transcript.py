@@ -1,7 +1,8 @@
 """The text of one session, all channels: versioned partials with a stable prefix, and finals that never change.
 
 Laws kept here: 3 (one final per segment and pass, then only a final of a higher pass; versions only grow) and 5 (word
-times are monotone and inside their segment). Only open segments are remembered.
+times are monotone and inside their segment). Where one pass is all, a channel's text is told in the order of its
+segments, for clients that only append. Only open segments are remembered.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ class Transcript:
     Ids count up from `next_id`, over all channels.
 
     Methods that give a Result spend a version on it, and give None where there is nothing to tell: the segment is
-    unknown or closed, its pass has its final, or the partial is the same as the last.
+    unknown or closed, its pass has its final, or the partial is the same as the last, or comes before its turn.
     """
 
     def __init__(self, last_pass: int = 1, next_id: int = 0) -> None:
@@ -81,7 +82,7 @@ class Transcript:
         text after as many words.
         """
         segment = self._segments.get(segment_id)
-        if segment is None or segment.final_pass:
+        if segment is None or segment.final_pass or not self._may_begin(segment_id, segment):
             return None
         heard, text = text, continue_from(segment.stable, text)
         agreed = common_prefix(segment.text, text) if settled is None else text[:settled]
@@ -150,6 +151,12 @@ class Transcript:
         """Forgets a segment: nothing more will be told of it."""
         if self._segments.pop(segment_id, None) is not None:
             self._closed += 1
+
+    def _may_begin(self, segment_id: int, segment: _Segment) -> bool:
+        """Whether the text before it is told; a pass that follows would put it right."""
+        if self._last_pass > 1:
+            return True
+        return not any(one < segment_id and at.channel == segment.channel for one, at in self._segments.items())
 
     def _tell(
         self,

@@ -117,9 +117,7 @@ class Utterance:
         return [self._increment(result, growth)]
 
     def _append(self, result: Result) -> list[FunasrMessage]:
-        """Online, a final is what its increments have not said yet."""
-        later = self._current is not None and self._current > result.segment_id
-        kept = (self._current, self._shown) if later else (None, "")
+        """Online, a final is what its increments have not said yet; none of a later segment has come before it."""
         if self._current != result.segment_id:
             self._told = self._shown[-1:] or self._told
             self._shown = ""
@@ -128,7 +126,7 @@ class Utterance:
         messages = [self._increment(result, growth)] if growth else []
         self._told = self._shown[-1:] or self._told
         self._index += bool(result.text)
-        self._current, self._shown = kept
+        self._current, self._shown = None, ""
         return messages + self._grow()
 
     def _replace(self, result: Result) -> list[FunasrMessage]:
