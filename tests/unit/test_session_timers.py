@@ -154,6 +154,20 @@ def test_a_tick_that_comes_late_waits_for_what_came_while_the_process_stood_stil
     assert session(Tick(), at=awake_at + AWAKE_S) == []
 
 
+@pytest.mark.parametrize("wait", [hears_nothing, lacks_a_chunk, lacks_finals])
+def test_a_connection_that_is_lost_before_a_late_tick_costs_none_of_the_time_that_the_tick_would_have_given(
+    wait: Callable[[Driver], tuple[object, float]],
+) -> None:
+    session = Driver(SEQUENCED, max_session_s=10_000.0).stream()
+    _, due = wait(session)
+    session(ConnectionLost(), at=due + 1000)
+    session(ConnectionResumed(0, None), at=due + 1000.3)
+    timer = session.session.next_timer()
+    assert timer is not None
+    assert timer >= due + 1000 + AWAKE_S
+    assert session(Tick(), at=due + 1000 + AWAKE_S - 0.1) == []
+
+
 @pytest.mark.parametrize("wait", WAITS)
 def test_what_does_not_come_after_a_late_tick_either_is_missed_then(
     wait: Callable[[Driver], tuple[object, float]],

@@ -90,7 +90,7 @@ class SessionLife:
         """The connection is gone."""
         if self.stage is Stage.DETACHED:
             return []
-        self._timers.lost_at = now
+        self._timers.lose(self.stage, self._uplink, now)
         self._go(Step.LOSE)
         return [Release()] if self.stage is Stage.CLOSED else []
 

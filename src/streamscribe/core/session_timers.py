@@ -42,6 +42,11 @@ class SessionTimers:
         self._put_off: tuple[float, Alarm] | None = None
         self._times_put_off = 0
 
+    def lose(self, stage: Stage, uplink: Uplink, now: float) -> None:
+        """The connection is lost. What was due long before is put off, as if that had been asked first."""
+        self.due(stage, uplink, now)
+        self.lost_at = now
+
     def come_back(self, now: float) -> None:
         """A connection is there again. What passed while there was none is due now, and nobody was late for it."""
         self.heard_at = now
