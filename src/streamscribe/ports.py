@@ -324,9 +324,9 @@ class SessionStore(Protocol):
         ...
 
     async def note(self, lease: Lease, place: int | None) -> None:
-        """Notes where the owner is now, for the case that it ends there. None: the session got on, and no end counts.
+        """Notes where the owner is from now on, for the case that it ends there. None: at no place, and no end counts.
 
-        So does a checkpoint that goes further. Raises LeaseLost as `save` does.
+        With a checkpoint that goes further no end counts either. Raises LeaseLost as `save` does.
         """
         ...
 

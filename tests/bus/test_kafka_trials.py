@@ -3,13 +3,15 @@
 import asyncio
 from collections import defaultdict
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from streamscribe.bus.kafka.trial import TURN_S
+from streamscribe.bus.kafka.trial import TURN_S, to_try
 from streamscribe.core.ids import SessionId
+from streamscribe.core.quarantine import NO_ENDS
 from streamscribe.core.records import Record
-from tests.bus.kafka_site import LEASE_S, Site, seat, virtually
+from tests.bus.kafka_site import LEASE_S, Site, Wayward, seat, virtually
 from tests.contracts.takeover import Listener, session
 from tests.sim.cluster import _WorkerEnd
 
@@ -22,12 +24,14 @@ class Fuse(Listener):
     It ends in the step for `fatal`.
     """
 
-    def __init__(self, bus: _WorkerEnd, fatal: Record | None, step_s: float, stepped: frozenset[int]) -> None:
+    def __init__(
+        self, bus: _WorkerEnd, fatal: Record | None, step_s: float, stepped: frozenset[int], every: int = 1000
+    ) -> None:
         self.fatal, self.step_s, self.stepped = fatal, step_s, stepped
         self.heard_at: dict[SessionId, list[float]] = defaultdict(list)
         self.steps: dict[asyncio.TimerHandle, SessionId] = {}
         bus.steps = lambda session_id: frozenset(step for step, of in self.steps.items() if of == session_id)
-        super().__init__(bus, every=1000)
+        super().__init__(bus, every)
 
     def hear(self, record: Record) -> None:
         loop = asyncio.get_running_loop()
@@ -52,13 +56,13 @@ class Fuse(Listener):
 
 
 async def until_nobody_ends(
-    site: Site, fatal: Record, step_s: float, stepped: frozenset[int], most: int = 12
+    site: Site, fatal: Record, step_s: float, stepped: frozenset[int], every: int = 1000, most: int = 12
 ) -> list[Fuse]:
     """The workers, one after the other; all but the last one end."""
     fuses = []
     for _ in range(most):
         bus = site.worker()
-        fuse = Fuse(bus, fatal, step_s, stepped)
+        fuse = Fuse(bus, fatal, step_s, stepped, every)
         fuses.append(fuse)
         try:
             async with asyncio.timeout(40 + 20 * step_s):
@@ -124,6 +128,63 @@ def test_of_many_suspects_none_waits_long_while_the_one_that_ends_workers_is_fou
             heard_at = sorted(at for fuse in fuses for at in fuse.heard_at[SessionId(name)])
             longest_s = max(later - sooner for sooner, later in pairwise(heard_at))
             assert longest_s < SUSPECTS * TURN_S + 3 * LEASE_S, name
+
+    virtually(play)
+
+
+@pytest.mark.parametrize(
+    ("places", "tried"),
+    [((), False), ((None,), False), ((None, None), True), ((7,), True), ((7, None), True), ((None, None, 7), True)],
+)
+def test_a_session_is_tried_after_two_ends_or_one_on_trial(places: tuple[int | None, ...], *, tried: bool) -> None:
+    ends = NO_ENDS
+    for place in places:
+        ends = ends.ended(place)
+    assert to_try(ends) == tried
+
+
+def test_who_ends_a_worker_on_its_trial_stays_on_trial_though_it_had_told_a_checkpoint_there() -> None:
+    async def play(site: Site) -> None:
+        async def note(*noted: Any) -> None:
+            await asyncio.sleep(0.01)
+            await site.memory.note(*noted)
+
+        site.store = Wayward(site.memory, note=note)
+        said = [list(session(name, 20)) for name in ("b", "a", "c")]
+        for records in zip(*(records[:12] for records in said), strict=True):
+            site.publish(*records)
+        for _ in range(2):
+            bus = site.worker()
+            await Listener(bus, stop_at=0).stopped.wait()
+            await site.crash(bus)
+        fatal = list(session("b", 20))[9]
+        ended = len(await until_nobody_ends(site, fatal, 0.02, frozenset({9}), every=4)) - 1
+        site.publish(*(record for records in said for record in records[12:]))
+        await asyncio.sleep(2)
+        assert site.quarantined == [("b", "t", 9)]
+        assert ended == 4, "one on trial, one at the record before its checkpoint was saved, two after"
+        assert site.finished() == {"a", "c"}
+
+    virtually(play)
+
+
+def test_who_had_its_turn_is_not_blamed_for_where_it_was_then_when_a_worker_ends_later() -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:6])
+        for _ in range(4):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 30.0, frozenset({5}))
+            await asyncio.sleep(LEASE_S + 1 + 2 * TURN_S)
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        Fuse(bus, None, 30.0, frozenset({5}))
+        await asyncio.sleep(LEASE_S + 1)
+        (held,) = bus.sessions
+        assert held.lease is not None
+        assert (held.lease.ends.count, held.lease.ends.same, held.lease.ends.at) == (4, 1, 5)
+        await asyncio.sleep(60)
+        assert not site.quarantined
 
     virtually(play)
 

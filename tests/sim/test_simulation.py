@@ -48,6 +48,7 @@ FOUND = {
     7401: "where a gateway lost its number its clients were to be told voice as if they had not moved",
     7611: "a session that began while the broker was away was to outlive its gateway's drain",
     12266: "the finals of a gateway that drains were demanded in time where the only worker did not keep up",
+    30429: "audio that ended a worker on trial behind a checkpoint ran beside the next suspect, who was blamed",
     910081: "a simulated rebalance that came too late dropped partitions that their worker had been given since",
     910877: "a Redis that failed at one call in twenty was taken to be away, and a deadly segment never suspected",
 }

@@ -88,8 +88,8 @@ class LeaseTable:
             held.lease = replace(held.lease, expires_at=min(held.lease.expires_at, now))
             held.released = True
 
-    def note(self, lease: Lease, place: int) -> None:
-        """Its owner is at that place now."""
+    def note(self, lease: Lease, place: int | None) -> None:
+        """Its owner is at that place now, or at none."""
         held = self._newest(lease)
         if held is not None:
             held.place = place
@@ -98,7 +98,7 @@ class LeaseTable:
         """The session is beyond the places at which owners ended: they count no more."""
         held = self._held.get(session_id)
         if held is not None:
-            held.place, held.lease = None, replace(held.lease, ends=NO_ENDS)
+            held.lease = replace(held.lease, ends=NO_ENDS)
 
     def fence(self, session_id: SessionId, epoch: LeaseEpoch) -> LeaseLost | None:
         """Refuses a write of an epoch that is not the session's newest; time does not matter, only a successor does."""

@@ -21,7 +21,7 @@ class Ends:
 
     @property
     def suspect(self) -> bool:
-        """Two ended at one place, or three on the way from one checkpoint: the next tries the session alone."""
+        """Where each end's place is seen: two ended at one, or three on the way from one checkpoint."""
         return self.same > 1 or self.count > 2
 
     @property

@@ -105,13 +105,12 @@ class MemorySessions:
         return replace(known.opened, checkpoint=known.checkpoint)
 
     async def note(self, lease: Lease, place: int | None) -> None:
-        """Notes where the owner is, or that the session got on; raises LeaseLost."""
+        """Notes where the owner is, or that it is at no place and the session got on; raises LeaseLost."""
         self._now()
         self._fence(lease)
         if place is None:
             self._leases.got_on(lease.session_id)
-        else:
-            self._leases.note(lease, place)
+        self._leases.note(lease, place)
 
     async def abandon(self, leases: Sequence[Lease], after_s: float) -> list[bool]:
         """Which sessions no gateway has told of for so long."""

@@ -123,7 +123,7 @@ class RedisSessions:
         return replace(record, checkpoint=event.checkpoint) if event is not None else record
 
     async def note(self, lease: Lease, place: int | None) -> None:
-        """Notes where the owner is, or that the session got on; raises LeaseLost."""
+        """Notes where the owner is, or that it is at no place and the session got on; raises LeaseLost."""
         named = (lease.epoch, lease.owner, "" if place is None else place)
         self._fence(await self._link.run("note", (_record(lease.session_id),), named))
 

@@ -14,7 +14,7 @@ from streamscribe.bus.kafka.partition import Partition
 from streamscribe.bus.kafka.sender import Sender
 from streamscribe.bus.kafka.teller import Teller
 from streamscribe.bus.kafka.topics import Topics
-from streamscribe.bus.kafka.trial import Steps, Trials
+from streamscribe.bus.kafka.trial import Steps, Trials, to_try
 from streamscribe.bus.kafka.upkeep import Upkeep
 from streamscribe.core.checkpoint import Checkpoint
 from streamscribe.core.errors import (
@@ -211,8 +211,9 @@ class Sessions:
             if known is not None or ends.count:
                 self.taken_over += 1
                 self._took_over(opened)
-            self._open(session, opened, begin, alone=ends.suspect)
-            if ends.suspect:
+            tried = to_try(ends)
+            self._open(session, opened, begin, alone=tried)
+            if tried:
                 await self.trials.run(session)
             if not session.over:
                 partition.give(session)

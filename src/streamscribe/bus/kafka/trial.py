@@ -8,7 +8,7 @@ from math import inf
 from streamscribe.bus.kafka.leases import Leases
 from streamscribe.bus.kafka.owned import Owned
 from streamscribe.core.ids import SessionId
-from streamscribe.core.quarantine import NO_ENDS
+from streamscribe.core.quarantine import NO_ENDS, Ends
 from streamscribe.core.records import Record
 
 Steps = Callable[[SessionId], frozenset[object]]
@@ -21,6 +21,11 @@ TURN_S = 0.5
 LOOK_EVERY_S = 0.01
 
 
+def to_try(ends: Ends) -> bool:
+    """Whether a session is suspect: two of its workers ended, or the last one while it was on trial."""
+    return ends.count > 1 or ends.at is not None
+
+
 class Trials:
     """Gives the worker the records of suspects one at a time, of one session at a time.
 
@@ -29,6 +34,8 @@ class Trials:
     no model is at work for it any more, however long that takes. Who was not on trial yet has its records as soon as
     they are settled, and a turn of TURN_S at most: what is left of it then comes at once. A session that is through
     with all that its former owners could hear is cleared: at the end of its turn, or later by whoever asks `through`.
+    Until then it is on trial, but at none of its records: a worker's end while others have their turns may be its own,
+    and is not known to be at one record.
     """
 
     def __init__(
@@ -103,8 +110,9 @@ class Trials:
                 self._hand_over(session.trying.popleft())
             goes_on = await self._until(session, is_next, until_s)
         through = await self._until(session, lambda: self.through(session), until_s)
-        clear = (through or not session.live) and not session.over  # its end may be told, and not in the log yet
-        if clear and not await self._leases.note(session, None):
+        if session.over:  # its end may be told, and not in the log yet
+            return
+        if not await self._leases.note(session, None if through or not session.live else session.next_index):
             self._lose(session)
 
     def _give_all(self, session: Owned) -> None:

@@ -64,9 +64,9 @@ local function count_end(record)
   redis.call('HSET', record, 'ends', whole(count + 1), 'same', whole(same), 'ended_at', place)
 end
 
--- The session is beyond the places at which owners ended: they count no more.
+-- The session is beyond the places at which owners ended: they count no more. Where its owner is, it is yet.
 local function get_on(record)
-  redis.call('HDEL', record, 'ends', 'same', 'ended_at', 'place')
+  redis.call('HDEL', record, 'ends', 'same', 'ended_at')
 end
 
 -- A gateway tells where a session stands; its seat lasts for another `seat_us`.
