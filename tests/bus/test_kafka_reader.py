@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from structlog.testing import capture_logs
 
 from streamscribe.bus.kafka.reader import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, Reader
 from streamscribe.core.errors import BusUnavailable, InternalError
@@ -135,9 +136,13 @@ async def test_who_can_read_nothing_until_somebody_mends_it_ends_and_says_what_t
     assert remedy in told.message
 
 
-async def test_trouble_that_librdkafka_mends_itself_is_told_once_of_each_kind_and_reading_goes_on() -> None:
-    told: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["message"]))
+async def test_trouble_that_librdkafka_mends_itself_is_one_warning_of_each_kind_and_reading_goes_on() -> None:
+    defects: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: defects.append(context))
     away, late = KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT
-    assert await batches(Troubled(away, late, away, away), 1) == [[1]]
-    assert [message.partition(":")[0] for message in told] == ["reading the log"] * 2
+    with capture_logs() as lines:
+        assert await batches(Troubled(away, late, away, away), 1) == [[1]]
+    told = "the log cannot be read for now; it is tried again"
+    assert [(line["event"], line["log_level"]) for line in lines] == [(told, "warning")] * 2
+    assert [line["detail"] for line in lines] == [KafkaError(code).str() for code in (away, late)]
+    assert not defects, "asyncio's logger tells of defects"

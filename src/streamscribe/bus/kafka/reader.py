@@ -6,11 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streamscribe.bus.kafka import config
 from streamscribe.bus.kafka.gaps import Gaps
 from streamscribe.core.errors import BusUnavailable, InternalError, StreamScribeError
+
+_log: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(__name__)
 
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 256, 2**20
 """Where a batch ends. Its last call may bring a record too many, or up to `_AT_ONCE` records, of those that are fetched
@@ -34,8 +37,8 @@ class Reader:
     it was; it leaves the group then too.
 
     Records of a partition come in turn and none is passed over, from where `gaps` was told that it begins: the consumer
-    goes back for one that shows itself late. What the log does not have at all is told to the loop's exception handler,
-    and each kind of trouble of the brokers once.
+    goes back for one that shows itself late. What the log does not have at all is logged, and each kind of trouble of
+    the brokers once.
     """
 
     def __init__(
@@ -118,8 +121,7 @@ class Reader:
             raise unreadable
         if error.code() not in self._told:
             self._told.add(error.code())
-            told = f"reading the log: {config.explain(error)}"
-            self.on_loop(self._loop.call_exception_handler, {"message": told})
+            _log.warning("the log cannot be read for now; it is tried again", detail=config.explain(error))
 
     def _in_turn(self, message: Message) -> bool:
         topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
@@ -127,8 +129,8 @@ class Reader:
         taken = self.gaps.takes((topic, partition), offset)
         if self.gaps.missing != missing:
             first = offset - (self.gaps.missing - missing)
-            told = f"the log has no records {first} to {offset - 1} of partition {partition} of {topic}"
-            self.on_loop(self._loop.call_exception_handler, {"message": told})
+            where = f"records {first} to {offset - 1} of partition {partition} of {topic}"
+            _log.error("the log does not have what it should; it is passed over", detail=where)
         return taken
 
     def _go_back(self) -> None:
