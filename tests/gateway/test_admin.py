@@ -60,6 +60,18 @@ async def test_an_operator_asks_for_a_drain_which_begins_at_once_and_once(tmp_pa
         await asyncio.sleep(0)
 
 
+async def test_an_operators_key_is_not_taken_from_an_address_which_others_may_read(tmp_path: Path) -> None:
+    store, ops, _ = operators(tmp_path)
+    stop, settings = Stop(), GatewaySettings(tenants_file=tmp_path / "tenants.yaml")
+    async with running(store=store, gateway=settings) as gateway:
+        gateway.app.router.routes[:0] = admin_routes(gateway.hub, settings, stop)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", timeout=None) as http:
+            refused = await http.post(f"/admin/drain?token={ops}")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "unauthenticated")
+        assert "Authorization: Bearer KEY" in refused.json()["error"]["message"]
+        assert (stop.asked, gateway.hub.draining) == (0, False)
+
+
 async def test_without_keys_only_this_machine_may_ask_and_no_proxy_on_it() -> None:
     settings, stop = GatewaySettings(), Stop()
     async with running(gateway=settings) as gateway:

@@ -20,6 +20,9 @@ KEY_SUBPROTOCOL = "streamscribe.key."
 PUBLIC_PATHS = frozenset({"/", "/healthz", "/readyz", "/version"})
 PUBLIC_PREFIX = "/assets/"
 METRICS_PATH = "/metrics"
+ADMIN_PREFIX = "/admin/"
+"""What operators ask. Their keys do more than others', and addresses are written down on the way: no key is taken from
+one here."""
 
 
 def is_loopback(host: str) -> bool:
@@ -149,7 +152,10 @@ def _is_local(scope: Scope) -> bool:
 
 
 def _key(scope: Scope) -> str:
-    """The key of a request: `Authorization: Bearer KEY` (FunASR clients write `Bearer; KEY`), subprotocol or query."""
+    """The key of a request: `Authorization: Bearer KEY` (FunASR clients write `Bearer; KEY`), subprotocol or query.
+
+    Raises Unauthenticated for one in the query of what operators ask.
+    """
     scheme, _, key = _header(scope, b"authorization").partition(" ")
     if scheme.rstrip(";").lower() == "bearer" and key.strip():
         return key.strip()
@@ -157,7 +163,10 @@ def _key(scope: Scope) -> str:
     for offered in subprotocols:
         if offered.startswith(KEY_SUBPROTOCOL):
             return offered[len(KEY_SUBPROTOCOL) :]
-    return _parameter(scope, "token")
+    token = _parameter(scope, "token")
+    if token and scope["path"].startswith(ADMIN_PREFIX):
+        raise Unauthenticated("an operator's key is taken from the header only: Authorization: Bearer KEY")
+    return token
 
 
 def _parameter(scope: Scope, name: str) -> str:
