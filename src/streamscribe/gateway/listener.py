@@ -4,7 +4,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -51,8 +51,9 @@ def bound(*addresses: Address) -> Iterator[list[socket.socket]]:
     So a server that cannot have its port says so before it loads models, and nobody takes it meanwhile. Raises
     SettingsError that names the field.
     """
+    ours = {address.port for address in addresses}
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(_bind(address))) for address in addresses]
+        yield [stack.enter_context(closing(_bind(address, ours))) for address in addresses]
 
 
 def is_everywhere(host: str) -> bool:
@@ -162,7 +163,7 @@ class Listener:
         )
 
 
-def _bind(address: Address) -> socket.socket:
+def _bind(address: Address, ours: Collection[int]) -> socket.socket:
     taken = socket.socket(socket.AF_INET6 if ":" in address.host else socket.AF_INET)
     try:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are closing hold no port
@@ -173,7 +174,8 @@ def _bind(address: Address) -> socket.socket:
         taken.close()
         reason = error.strerror or str(error)
         flag = address.field.rpartition(".")[2].replace("_", "-")
-        hint = f"; --{flag} {address.port + 1} takes another" if error.errno == errno.EADDRINUSE else ""
+        another = next((port for port in range(address.port + 1, 2**16) if port not in ours), 0)
+        hint = f"; --{flag} {another} takes another" if error.errno == errno.EADDRINUSE else ""
         raise SettingsError(
             f"{address.field}: cannot listen on {address.host} port {address.port}: {reason}{hint}"
         ) from None
