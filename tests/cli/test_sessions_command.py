@@ -47,7 +47,7 @@ class TestList:
         lines = [line.split() for line in done.out.splitlines() if "─" not in line]
         assert lines[:2] == [
             ["session", "gateway", "stage", "lag", "age"],
-            ["tenant", "worker", "owners", "received", "kept"],
+            ["tenant", "worker", "owners", "received", "told"],
         ]
         first, second = lines[2::2], [line[:-3] for line in lines[3::2]]  # without the times, which go on
         assert [line[:5] for line in first] == [

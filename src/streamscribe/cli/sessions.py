@@ -43,7 +43,7 @@ def list_(
 
     `gateway` and `worker` are called HOST-PROCESS-letters: `cluster up` says the process of each role. `owners`: how
     many workers have had it. `received` and `lag`: seconds of audio, and what of it waits; they and `stage` are as its
-    gateway last told, which `kept` says.
+    gateway last told, which `told` says.
 
     Examples:
 
@@ -147,7 +147,7 @@ def table_of(views: "Iterable[SessionView]") -> Table:
     table = Table(box=HORIZONTALS, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, show_lines=True)
     table.add_column("session\ntenant", overflow="fold", min_width=ID_CHARS)
     table.add_column("gateway\nworker", overflow="fold")
-    for heading in "stage\nowners", "lag\nreceived", "age\nkept":
+    for heading in "stage\nowners", "lag\nreceived", "age\ntold":
         table.add_column(heading, no_wrap=True)
     for view in views:
         table.add_row(
