@@ -277,7 +277,7 @@ def test_what_a_cluster_cannot_be_is_said_before_anything_starts(tmp_path: Path)
         ("--redis=http://host", 2, "--redis: not an address like redis://host:6379/0"),
         ("--redis=redis://:hunter2@localhost:1/0", 1, "is it started? type: redis-server, or give another by --redis"),
         ("--kafka=http://host", 2, "--kafka: not addresses like kafka-1:9092,kafka-2:9092"),
-        ("--kafka=localhost:1", 1, "is it started? give another by --kafka, or have a small one"),
+        ("--kafka=localhost:1", 1, "is it started? give another by --kafka\n"),
         (
             "--tenants=none.yaml",
             2,

@@ -207,7 +207,7 @@ def _described(admin: AdminClient, kafka: KafkaSettings) -> Any:
     except KafkaException as error:
         raise BusUnavailable(
             f"no broker answers at {kafka.brokers}: {config.explain(error)}; is it started? give another by "
-            "KAFKA_BROKERS, or have a small one: streamscribe cluster up"
+            "KAFKA_BROKERS"
         ) from None
 
 
