@@ -115,8 +115,29 @@ class TestDoctor:
         told = json.loads(done.out)
         wrong = {finding["name"]: finding["type_this"] for finding in told["findings"] if not finding["ok"]}
         assert (done.code, told["healthy"]) == (1, False)
-        assert wrong["model whisper-base"] == "streamscribe models pull whisper-base"
-        assert wrong["model fsmn-vad"] == "streamscribe models pull fsmn-vad"
+        pull = "streamscribe models pull --profile whisper"
+        assert wrong["model whisper-base"] == wrong["model fsmn-vad"] == pull
+
+    def test_what_several_findings_want_typed_is_said_once(self, run, tmp_path):
+        done = run("doctor", "--profile", "zh", STREAMSCRIBE_MODEL__DIR=str(tmp_path / "none"))
+        assert done.code == 1
+        assert done.out.count(": not installed") == 4
+        assert [line.strip() for line in done.out.splitlines() if "pull" in line] == [
+            "type: streamscribe models pull --profile zh"
+        ]
+
+    @pytest.mark.parametrize(
+        ("named", "mark", "lacking"),
+        [
+            ({}, "✓", "Kafka (KAFKA_BROKERS) and Redis (REDIS_URL)"),
+            ({"KAFKA_BROKERS": "127.0.0.1:9"}, "-", "Redis (REDIS_URL)"),
+            ({"REDIS_URL": "redis://127.0.0.1:9/0"}, "-", "Kafka (KAFKA_BROKERS)"),
+        ],
+    )
+    def test_which_of_kafka_and_redis_is_not_set_is_said(self, run, named, mark, lacking):
+        done = run("doctor", *FAKE, **{"KAFKA_BROKERS": "", "REDIS_URL": "", **named})
+        assert f"{mark} cluster: {lacking} not set: " in done.out
+        assert done.code == (1 if named else 0), "nobody answers where one is named"
 
     def test_a_busy_port_is_told_but_does_not_fail_it(self, run):
         with socket.create_server(("127.0.0.1", 0)) as busy:
@@ -152,7 +173,7 @@ class TestDoctor:
         (tmp_path / "models" / "fsmn-vad" / "model.onnx").write_text("damaged")
         done = run("doctor", STREAMSCRIBE_MODEL__DIR=str(tmp_path / "models"))
         assert done.code == 1
-        assert "type: streamscribe models pull fsmn-vad" in done.out
+        assert "type: streamscribe models pull --profile whisper" in done.out
 
 
 def test_warmup_says_the_seconds_of_each_model(run):

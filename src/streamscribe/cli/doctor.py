@@ -58,11 +58,12 @@ def doctor(
 
 
 def _print(findings: list[Finding]) -> None:
-    for finding in findings:
+    for number, finding in enumerate(findings, 1):
         mark, style = ("✓", "green") if finding.ok else ("✗", "red") if finding.needed else ("-", "yellow")
         out.print(f"[{style}]{mark}[/]", end=" ")
         out.print(f"{finding.name}: {finding.detail}", markup=False)
-        if finding.type_this and not finding.ok:
+        again = any(later.type_this == finding.type_this and not later.ok for later in findings[number:])
+        if finding.type_this and not finding.ok and not again:
             out.print(f"    type: {finding.type_this}", style="bold", markup=False)
 
 
@@ -78,6 +79,8 @@ def _examine(settings: "Settings") -> Iterator[Finding]:
     yield from _session_store(settings)
     yield from _kafka(settings)
     in_cluster = bool(settings.kafka.brokers) and settings.store.redis_url is not None
+    if not in_cluster:
+        yield _no_cluster(settings)
     gateway, command = settings.gateway, "gateway" if in_cluster else "serve"
     yield _port("gateway.port", gateway.host, gateway.port, f"{command} --port")
     yield _port("gateway.funasr_port", gateway.host, gateway.funasr_port, f"{command} --funasr-port")
@@ -105,11 +108,11 @@ def _models(settings: "Settings") -> Iterator[Finding]:
 
     directory = settings.model.dir.expanduser()
     missing_bytes = 0
+    pull = f"streamscribe models pull --profile {settings.model.profile}"  # leaves what is whole alone
     for model in of_profile(settings.model.profile):
         here = installed(model, directory)
         problems = verify(model, directory) if here else ["not installed"]
         missing_bytes += 0 if here else model.size_bytes
-        pull = f"streamscribe models pull {model.id}"
         yield Finding(f"model {model.id}", not problems, "; ".join(problems) or f"whole, in {directory}", pull)
     free_bytes = shutil.disk_usage(_existing(directory)).free
     enough = free_bytes >= 2 * missing_bytes + (SPARE_BYTES if missing_bytes else 0)
@@ -166,6 +169,14 @@ def _kafka(settings: "Settings") -> Iterator[Finding]:
     of_kafka = kafka_findings(settings)
     as_set = any(found.ok for found in of_kafka if found.name == TOPICS)
     yield from (*of_kafka, *cluster_findings(settings, topics_as_set=as_set))
+
+
+def _no_cluster(settings: "Settings") -> Finding:
+    """Which of Kafka and Redis is not named: well where neither is, for then nobody wants a cluster."""
+    lacking = [] if settings.kafka.brokers else ["Kafka (KAFKA_BROKERS)"]
+    lacking += [] if settings.store.redis_url is not None else ["Redis (REDIS_URL)"]
+    told = f"{' and '.join(lacking)} not set: `serve` needs none, gateways and workers need both"
+    return Finding("cluster", len(lacking) == 2, told, needed=False)
 
 
 def _existing(directory: Path) -> Path:
