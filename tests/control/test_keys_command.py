@@ -47,6 +47,41 @@ def test_a_tenant_is_made_an_operator_and_stays_one_with_its_next_key(file: str)
     assert shown == {"ops"}
 
 
+def refused(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "1000"})
+    assert isinstance(result.exception, SystemExit), "an error of ours, in one line"
+    return result.exit_code, result.stderr
+
+
+def test_a_file_that_cannot_be_is_told_with_what_to_do_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    none = tmp_path / "none"
+    assert refused("new", "acme", "--file", str(tmp_path)) == (
+        1,
+        f"error: {tmp_path}: is a folder; name a file in it: --file {tmp_path / 'tenants.yaml'}\n",
+    )
+    assert refused("new", "acme", "--file", str(none / "tenants.yaml")) == (
+        1,
+        f"error: {none / 'tenants.yaml'}: there is no folder {none}; make it: mkdir -p {none}\n",
+    )
+    for here in ".", "":
+        assert refused("new", "acme", "--file", here)[1].startswith("error: .: is a folder; name a file in it: ")
+    assert "No such file or directory; make it by: " in refused("revoke", "x", "--file", str(tmp_path / "t.yaml"))[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_the_system_refuses_is_told_without_its_number(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml.lock").symlink_to(tmp_path / "elsewhere")
+    _, said = refused("new", "acme", "--file", str(tmp_path / "t.yaml"))
+    assert said.startswith(f"error: {tmp_path / 't.yaml.lock'}: ")
+    assert "Errno" not in said
+
+
+@pytest.mark.parametrize("name", ["bad/name", ""])
+def test_a_name_that_is_none_is_repeated(file: str, name: str) -> None:
+    code, said = refused("new", name, "--file", file)
+    assert (code, said.startswith(f"error: {name!r}: a tenant's id must be ")) == (2, True)
+
+
 def test_who_makes_a_key_is_told_how_the_server_comes_to_know_it(file: str) -> None:
     result = CliRunner().invoke(app, ["new", "acme", "--file", file])
     assert f"--tenants {file}" in result.stderr.replace("\n", "")
@@ -54,9 +89,9 @@ def test_who_makes_a_key_is_told_how_the_server_comes_to_know_it(file: str) -> N
 
 def test_who_revokes_a_key_that_is_not_there_is_told_how_to_see_those_that_are(file: str) -> None:
     run("new", "acme", "--file", file)
-    result = CliRunner().invoke(app, ["revoke", "63749f9df81f", "--file", file])
-    assert result.exit_code == 1
-    assert f"see: streamscribe keys list --file {file}" in result.stderr.replace("\n", "")
+    for key_id in "63749f9df81f", "":
+        code, said = refused("revoke", key_id, "--file", file)
+        assert (code, said) == (1, f"error: {file} has no key {key_id!r}; see: streamscribe keys list --file {file}\n")
 
 
 def test_machines_get_json(file: str) -> None:

@@ -47,10 +47,12 @@ def new(
 
     try:
         key = new_key(file, tenant, max_sessions=max_sessions, operator=operator)
-    except (KeyFileError, OSError) as error:
+    except KeyFileError as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or file}: {error.strerror or error}")
     except ValueError as error:  # the tenant's id is none
-        fail(str(error), Exit.USAGE)
+        fail(f"{tenant!r}: {error}", Exit.USAGE)
     if as_json:
         print_json({"tenant": tenant, "key": key, "file": str(file)})
         return
@@ -109,8 +111,10 @@ def revoke(
 
     try:
         tenant = revoke_key(file, key_id)
-    except (KeyFileError, OSError) as error:
+    except KeyFileError as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or file}: {error.strerror or error}")
     if as_json:
         print_json({"key_id": key_id, "tenant": tenant})
         return

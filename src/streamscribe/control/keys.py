@@ -37,6 +37,10 @@ def new_key(path: Path, tenant: str, *, max_sessions: int | None = None, operato
     KeyFileError for a file that cannot be used and ValueError for a tenant id that is none.
     """
     tenant_id = TenantId(tenant)
+    if path.is_dir():
+        raise KeyFileError(f"{path}: is a folder; name a file in it: --file {path / 'tenants.yaml'}")
+    if not path.parent.is_dir():
+        raise KeyFileError(f"{path}: there is no folder {path.parent}; make it: mkdir -p {path.parent}")
     key, key_id, secret = make_key()
     with _edited(path) as tenants:
         mac = mac_of(ensure_pepper(path), secret)
@@ -58,14 +62,15 @@ def list_keys(path: Path) -> list[KeyFacts]:
 
 
 def revoke_key(path: Path, key_id: str) -> str:
-    """Removes a key and says whose it was; the tenant stays. Raises KeyFileError for an unknown id."""
+    """Removes a key and says whose it was; the tenant stays. Raises KeyFileError for an unknown id, and for no file."""
+    read_tenants(path)  # where there is none, no lock is left beside it
     with _edited(path) as tenants:
         for tenant, entry in tenants.items():
             left = tuple(key for key in entry.keys if key.id != key_id)
             if len(left) < len(entry.keys):
                 tenants[tenant] = entry.model_copy(update={"keys": left})
                 return tenant
-        raise KeyFileError(f"{path} has no key {key_id}; see: streamscribe keys list --file {path}")
+        raise KeyFileError(f"{path} has no key {key_id!r}; see: streamscribe keys list --file {path}")
 
 
 @contextmanager
