@@ -152,10 +152,11 @@ def test_a_redis_that_is_away_exits_1_says_what_to_do_and_tells_no_password(run)
 
 
 @pytest.mark.parametrize("role", [["gateway", "--port", "0", "--funasr-port", "-1"], ["worker", "--health-port", "0"]])
-def test_a_role_of_a_cluster_whose_redis_is_away_says_what_to_do(run, role):
+def test_a_role_of_a_cluster_whose_redis_and_kafka_are_away_names_both_and_says_what_to_do(run, role):
     done = run(*role, *FAKE, REDIS_URL="redis://:hunter2@127.0.0.1:9/0", KAFKA_BROKERS="127.0.0.1:9")
     assert (done.code, done.out) == (1, "")
-    assert done.err.endswith(f"error: {AWAY}\n")
+    assert f"error: {AWAY}; and no broker answers at 127.0.0.1:9: " in done.err
+    assert done.err.endswith("give another by KAFKA_BROKERS\n")
     assert "hunter2" not in done.err
 
 

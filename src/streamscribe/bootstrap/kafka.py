@@ -1,10 +1,14 @@
 """Kafka for commands and processes: whether its client is here, its topics, and what of the cluster needs a hand."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from streamscribe.bootstrap.extras import need_extras
 from streamscribe.bootstrap.finding import Finding
-from streamscribe.core.errors import BusUnavailable
+from streamscribe.bootstrap.sessions import explain
+from streamscribe.core.errors import BusUnavailable, StoreUnavailable
 from streamscribe.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -21,6 +25,23 @@ def ensure_topics(settings: Settings) -> "list[TopicState]":
     from streamscribe.bus.kafka import topics
 
     return topics.ensure(settings.kafka, settings.limits.max_message_bytes)
+
+
+@asynccontextmanager
+async def kafka_told_too(settings: Settings) -> AsyncIterator[None]:
+    """Within it a starting role asks its Redis: where that does not answer, the named Kafka is asked too, and
+    StoreUnavailable tells of both. Who has neither started is not told of one after the other."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        from streamscribe.bus.kafka import topics
+
+        try:
+            if settings.kafka.brokers:
+                await asyncio.to_thread(topics.check, settings.kafka)
+        except (BusUnavailable, SettingsError) as other:
+            raise StoreUnavailable(f"{explain(error)}; and {other}") from None
+        raise
 
 
 def kafka_findings(settings: Settings) -> list[Finding]:

@@ -13,6 +13,7 @@ from streamscribe.bootstrap.cluster.door import BUS, STORE, WORKERS, ClusterDoor
 from streamscribe.bootstrap.cluster.health import Health, fail_with
 from streamscribe.bootstrap.cluster.number import GatewayNumber
 from streamscribe.bootstrap.desk import WorkersDesk
+from streamscribe.bootstrap.kafka import kafka_told_too
 from streamscribe.bootstrap.platform import decoding
 from streamscribe.bootstrap.sessions import PATIENCE_S, need_cluster, open_shared_sessions, patient_sessions
 from streamscribe.bootstrap.worker_side import both
@@ -86,7 +87,7 @@ async def cluster_gateway(settings: Settings, name: str | None = None) -> AsyncI
         stack.push_async_callback(store.close)
         claim = GatewayNumber(store, name, _keep_every_s(settings))
         stack.push_async_callback(claim.free)
-        async with patient_sessions(settings.store) as patient:
+        async with kafka_told_too(settings), patient_sessions(settings.store) as patient:
             number = await claim.take(settings.kafka, patient)
         bus = KafkaGatewayBus(settings.kafka, limits.max_backlog_s, limits.max_message_bytes, number)
         await bus.start()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from streamscribe.bootstrap.cluster import services
 from streamscribe.bootstrap.cluster.plan import Plan
 from streamscribe.bootstrap.extras import need_extras
-from streamscribe.bootstrap.kafka import ensure_topics
+from streamscribe.bootstrap.kafka import ensure_topics, kafka_told_too
 from streamscribe.bootstrap.sessions import check_shared_sessions
 from streamscribe.bootstrap.tenants import open_tenants
 from streamscribe.settings import Settings, SettingsError
@@ -54,7 +54,8 @@ async def check_there(settings: Settings, step: Callable[[str], None]) -> None:
     """
     if settings.store.redis_url is not None:
         step("asking Redis")
-        await check_shared_sessions(settings.store)
+        async with kafka_told_too(settings):
+            await check_shared_sessions(settings.store)
     if settings.kafka.brokers:
         step("making the topics")
         await asyncio.to_thread(ensure_topics, settings)

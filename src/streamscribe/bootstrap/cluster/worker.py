@@ -11,6 +11,7 @@ from streamscribe.bootstrap.cluster.group import Idle, tell_partitions
 from streamscribe.bootstrap.cluster.health import Health, Readiness, fail_with
 from streamscribe.bootstrap.cluster.member import Announce, member
 from streamscribe.bootstrap.cluster.watchdog import Watchdog
+from streamscribe.bootstrap.kafka import kafka_told_too
 from streamscribe.bootstrap.reload import reload_at_hangup
 from streamscribe.bootstrap.sessions import check_shared_sessions, need_cluster, open_shared_sessions
 from streamscribe.bootstrap.worker_side import WorkerSide, worker_side
@@ -81,7 +82,8 @@ async def _connected(settings: Settings, stack: AsyncExitStack) -> "tuple[RedisS
     """The store, which the stack closes, and the bus, which has not joined its group yet."""
     from streamscribe.bus.kafka.worker import KafkaWorkerBus
 
-    await check_shared_sessions(settings.store)
+    async with kafka_told_too(settings):
+        await check_shared_sessions(settings.store)
     store = open_shared_sessions(settings.store)
     stack.push_async_callback(store.close)
     orphaned_after_s = settings.limits.resume_window_s + settings.store.seat_ttl_s
