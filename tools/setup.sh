@@ -18,8 +18,8 @@ venv)
         echo "Python 3.11 or newer is needed; name one by: make PYTHON=python3.11" >&2; exit 1; }
     # Debian ships venv apart from Python.
     "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
+    echo "installing StreamScribe into $folder, with $extras: fetches up to some hundred MB, takes some minutes, in silence"
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-    echo "installing StreamScribe into $folder, with $extras: this takes some minutes, in silence"
     "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
     ;;
 test-packages)
