@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from streamscribe.bus.local import replay
-from streamscribe.bus.local.frames import settle_payload, work_payload
+from streamscribe.bus.local.frames import Work, settle_payload, work_payload
 from streamscribe.bus.local.link import HIGH_WATER_BYTES, Kind
 from streamscribe.bus.local.worker import LocalWorkerBus
 from streamscribe.core.errors import BadRequest, Draining, RateExceeded
@@ -83,7 +83,7 @@ async def test_a_session_waits_for_a_member_where_none_is_chosen_or_the_chosen_i
         (Kind.SETTLE, b"\x00\x00\x00\x00/"),
         (Kind.SETTLE, settle_payload(A, 2**31)),
         (Kind.WORK, b""),
-        (Kind.WORK, b"\x02a"),
+        (Kind.WORK, b"\x03a"),
         (Kind.WORK, b"\x01/"),
         (Kind.RECORD, encode_record(opened("a"))),
     ],
@@ -111,7 +111,7 @@ async def test_a_worker_that_says_what_cannot_be_loses_its_link_and_its_sessions
         (Kind.RECORD, b"no record"),
         (Kind.EVENT, encode_event(Progress(A, 1))),
         (Kind.SETTLE, settle_payload(A, 0)),
-        (Kind.WORK, work_payload(A, at_work=True)),
+        (Kind.WORK, work_payload(A, Work.SOME)),
     ],
 )
 async def test_a_worker_closes_its_link_at_what_no_gateway_says(kind: Kind, payload: bytes) -> None:

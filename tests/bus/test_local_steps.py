@@ -27,7 +27,7 @@ class Stepping(Listener):
     def __init__(self, bus: LocalWorkerBus, step_s: float, stepped: set[int], fatal: Record | None = None) -> None:
         self.fatal, self.step_s, self.stepped = fatal, step_s, stepped
         self.steps: dict[asyncio.TimerHandle, SessionId] = {}
-        bus.at_work = lambda session_id: session_id in self.steps.values()
+        bus.steps = lambda session_id: frozenset(step for step, of in self.steps.items() if of == session_id)
         super().__init__(bus, every=1000)
 
     def hear(self, record: Record) -> None:
@@ -145,6 +145,35 @@ def test_suspects_are_cleared_when_no_model_is_at_work_for_them_any_more_though_
     virtually(play)
 
 
+@pytest.mark.parametrize("step_s", [0.3, 2.0])
+def test_suspects_for_which_some_model_is_always_at_work_are_cleared_when_the_steps_for_their_records_are_over(
+    step_s: float,
+) -> None:
+    async def play(rig: Rig) -> None:
+        stepped, said = set(range(1000)), {name: iter(session(name, 1000)) for name in "ab"}
+
+        async def speak() -> None:
+            while True:
+                for records in said.values():
+                    await rig.gateway.publish(next(records))
+                await asyncio.sleep(0.1)
+
+        speaking = asyncio.get_running_loop().create_task(speak())
+        for number in range(1, 4):
+            worker = await a_worker(rig, number, step_s, stepped)
+            await asyncio.sleep(3)
+            await is_killed(rig, number, worker)
+        worker = await a_worker(rig, 4, step_s, stepped)
+        await asyncio.sleep(0.9 * step_s)
+        assert len(worker.heard) == 1, "not before they are over"
+        await asyncio.sleep(3 * step_s + 1)
+        assert len(set(worker.steps.values())) == 2
+        assert rig.gateway.homeless == 0
+        speaking.cancel()
+
+    virtually(play)
+
+
 def test_who_has_no_model_at_work_is_not_blamed_however_many_workers_end() -> None:
     async def play(rig: Rig) -> None:
         await rig.publish("a", 0, 5)
@@ -163,12 +192,12 @@ def test_a_session_that_is_over_is_looked_at_no_more(end: str) -> None:
     async def play(rig: Rig) -> None:
         bus, looks = LocalWorkerBus(await rig.join(1)), 0
 
-        def at_work(session_id: SessionId) -> bool:
+        def steps(session_id: SessionId) -> frozenset[object]:
             nonlocal looks
             looks += 1
-            return True
+            return frozenset(("always the same",))
 
-        bus.at_work = at_work
+        bus.steps = steps
         Listener(bus, every=1000)
         await rig.publish("a", 0, 5)
         await asyncio.sleep(5)

@@ -45,7 +45,7 @@ class LocalWorker(WorkerProcess):
     def __init__(self, end: StreamEnd, bus: LocalWorkerBus, worker: Worker, models: Models) -> None:
         super().__init__(end.node, worker, models)
         self._end, self._bus = end, bus
-        bus.at_work = worker.at_work
+        bus.steps = worker.steps
         self.killed = False
         """In a step."""
 

@@ -16,7 +16,7 @@ S = SessionId("s")
 
 
 async def until_at_rest(worker: Rig) -> None:
-    while worker.worker.at_work(S):
+    while worker.worker.steps(S):
         await asyncio.sleep(0)
 
 
@@ -30,7 +30,7 @@ async def test_a_worker_is_at_work_for_what_it_has_settled_until_its_final_is_to
         await worker.send("s", voice(900, 1) + silence(1500))
         await recognizer.entered()
         await worker.heard("s")
-        assert worker.worker.at_work(S)
+        assert worker.worker.steps(S)
         recognizer.gate.set()
         await until_at_rest(worker)
         assert worker.finals("s")
@@ -47,7 +47,7 @@ async def test_a_worker_is_at_work_for_chunks_of_a_stream_and_at_rest_when_they_
         await worker.send("s", voice(ms, 1))
         await streams.entered()
         await worker.heard("s")
-        assert worker.worker.at_work(S)
+        assert worker.worker.steps(S)
         streams.gate.set()
         await until_at_rest(worker)
         assert streams.chunks

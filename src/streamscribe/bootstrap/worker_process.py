@@ -167,7 +167,7 @@ async def work(sock: socket.socket) -> None:
             side = await stack.enter_async_context(
                 worker_side(settings, bus, metrics, outbox, watch=partial(_watch, metrics))
             )
-            bus.at_work = side.worker.at_work
+            bus.steps = side.worker.steps
             talk.working(side)
         except StreamScribeError as error:
             talk.tell(control.Unfit(control.Problem.of(error)))

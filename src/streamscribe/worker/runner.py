@@ -95,10 +95,6 @@ class Worker:
         owned = self._sessions.get(session_id)
         return frozenset((session_id,)) if owned is None or owned.stream is None else owned.stream.steps
 
-    def at_work(self, session_id: SessionId) -> bool:
-        """Whether there are such steps."""
-        return bool(self.steps(session_id))
-
     async def run(self) -> NoReturn:
         """Works until cancelled."""
         with (

@@ -180,10 +180,10 @@ class LocalGatewayBus:
             self._trials.got_on(lane)
 
     def _on_work(self, member: Member, payload: memoryview) -> None:
-        session_id, at_work = parse_work(payload)
+        session_id, work = parse_work(payload)
         lane = member.lanes.get(session_id)
         if lane is not None:
-            lane.at_work = at_work
+            lane.works(work)
             self._trials.got_on(lane)
 
     def _on_event(self, member: Member, payload: memoryview) -> None:

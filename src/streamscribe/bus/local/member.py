@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from streamscribe.bus.local.frames import Work
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.bus.local.replay import ReplayLog
 from streamscribe.core.errors import Draining
@@ -21,7 +22,8 @@ class Lane:
     """One session; what waits for room, oldest first, is bounded by its publishers, who wait with it.
 
     `ends` are those of its workers without a checkpoint between, the last of them at record `place` or before it, when
-    there were records up to `suspected_to`. `at_work`: a model of its worker may be in a step for what was settled.
+    there were records up to `suspected_to`. `at_work`: a model of its worker may be in a step for what was settled;
+    so often what was under way for it was over, `rounds`, and `last_round` is that after which it is `through`.
     """
 
     log: ReplayLog
@@ -32,6 +34,8 @@ class Lane:
     place: int = 0
     suspected_to: int = 0
     at_work: bool = False
+    rounds: int = 0
+    last_round: int | None = None
 
     @property
     def session_id(self) -> SessionId:
@@ -48,6 +52,28 @@ class Lane:
         self.place = log.newest if head is None else head
         self.suspected_to = log.newest
         return True
+
+    def taken(self, member: "Member") -> None:
+        """It has a worker, which has had nothing of it yet."""
+        self.member = member
+        self.at_work, self.rounds, self.last_round = False, 0, None
+
+    def works(self, work: Work) -> None:
+        """Its worker has said so."""
+        self.at_work = work is not Work.NONE
+        self.rounds += work is Work.OTHER
+
+    def through(self) -> bool:
+        """Whether nothing that could have ended its former workers can end this one.
+
+        It has settled what there was then; and what is under way when that is first asked is over, not what comes
+        later: for some, models are always at work. A round may have begun before that, the next one has all.
+        """
+        if not self.log.is_past(self.suspected_to):
+            return False
+        if self.last_round is None:
+            self.last_round = self.rounds + 2
+        return not self.at_work or self.rounds >= self.last_round
 
     def cleared(self) -> None:
         """Its workers ended by something else."""
@@ -78,7 +104,7 @@ class Member:
 
     def take(self, lane: Lane) -> None:
         """Has the session from now on; sends in the loop's next turn, so that all that are taken together share it."""
-        lane.member, lane.at_work = self, False
+        lane.taken(self)
         self.lanes[lane.session_id] = lane
         self._queue(lane)
         self._send_later()

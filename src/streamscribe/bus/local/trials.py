@@ -14,8 +14,8 @@ MOST_ENDS = 6
 class Trials:
     """Has half of the suspects at work while the others wait, then those: each end among them halves who is suspected.
 
-    A session is cleared by a checkpoint beyond the place where its workers ended, or when its worker has settled all
-    that there was then and has no model at work for it. Who waits is bounded by the sessions of the bus.
+    A session is cleared by a checkpoint beyond the place where its workers ended, or when its worker is through with
+    all that there was then (`Lane.through`). Who waits is bounded by the sessions of the bus.
     """
 
     def __init__(self, give: Callable[[Lane], None]) -> None:
@@ -48,11 +48,10 @@ class Trials:
         return guilty
 
     def got_on(self, lane: Lane) -> None:
-        """Its worker settled something of it, told a checkpoint, or has no model at work for it any more."""
+        """Its worker settled something of it, told a checkpoint, or says what models are at for it."""
         if lane.session_id not in self._tried:
             return
-        through = lane.log.is_past(lane.suspected_to) and not lane.at_work
-        if through or not lane.log.at_or_before(lane.place):
+        if lane.through() or not lane.log.at_or_before(lane.place):
             self._tried.remove(lane.session_id)
             lane.cleared()
             self.go_on()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from streamscribe.bus.local.frames import settle_payload, work_payload
+from streamscribe.bus.local.frames import Work, settle_payload, work_payload
 from streamscribe.bus.local.link import Kind, Link
 from streamscribe.core.errors import BadRequest
 from streamscribe.core.ids import SessionId
@@ -25,9 +25,12 @@ class LocalWorkerBus:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._closed = False
-        self.at_work: Callable[[SessionId], bool] = lambda session_id: False
-        """Whether a model may be in a step for what is settled of the session; the gateway is told of changes."""
-        self._at_work: set[SessionId] = set()  # as told
+        self.steps: Callable[[SessionId], frozenset[object]] = lambda session_id: frozenset()
+        """The steps of models that may be under way for what is settled of a session, each the same until it is over.
+
+        The session's id is among them where nobody knows. The gateway is told when there are some, others, and none.
+        """
+        self._steps: dict[SessionId, frozenset[object]] = {}  # of those at the last telling, what is not over
         self._look_later: asyncio.TimerHandle | None = None
         for kind in (Kind.EVENT, Kind.SETTLE, Kind.WORK):
             link.on(kind, _refuse)
@@ -39,7 +42,7 @@ class LocalWorkerBus:
             if not self._closed:
                 record = decode_record(payload)
                 if isinstance(record, SessionAbandoned):
-                    self._at_work.discard(record.session_id)
+                    self._steps.pop(record.session_id, None)
                 handler(record)
 
         self._link.on(Kind.RECORD, take)
@@ -54,7 +57,7 @@ class LocalWorkerBus:
         """Sends the event."""
         if not self._closed:
             if isinstance(event, (Finished, Failed)):
-                self._at_work.discard(event.session_id)
+                self._steps.pop(event.session_id, None)
             self._link.send(Kind.EVENT, encode_event(event))
 
     async def close(self) -> None:
@@ -64,20 +67,23 @@ class LocalWorkerBus:
             self._look_later.cancel()
 
     def _tell_work(self, session_id: SessionId) -> None:
-        at_work = self.at_work(session_id)
-        if at_work == (session_id in self._at_work):
+        now, told = self.steps(session_id), self._steps.pop(session_id, None)
+        rest = now & (told | {session_id}) if told else None
+        if now:
+            self._steps[session_id] = rest or now
+        if rest or (not now and not told):
             return
-        self._link.send(Kind.WORK, work_payload(session_id, at_work=at_work))
-        (self._at_work.add if at_work else self._at_work.remove)(session_id)
+        work = Work.NONE if not now else Work.OTHER if told else Work.SOME
+        self._link.send(Kind.WORK, work_payload(session_id, work))
         self._look_again()
 
     def _look_again(self) -> None:
-        if self._look_later is None and self._at_work and not self._link.closed.done():
+        if self._look_later is None and self._steps and not self._link.closed.done():
             self._look_later = asyncio.get_running_loop().call_later(LOOK_EVERY_S, self._look)
 
     def _look(self) -> None:
         self._look_later = None
-        for session_id in list(self._at_work):
+        for session_id in list(self._steps):
             self._tell_work(session_id)
         self._look_again()
 
