@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,7 @@ class Process:
 
     def __init__(self, status: Status, exit_code: int | None) -> None:
         self.status = status
-        self.exit_code = exit_code
+        self.code = exit_code
         self.link = Link()
         self.unfit: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.leaving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -44,10 +45,13 @@ class Process:
     @property
     def statuses(self) -> float:
         """It has always said something since the last look, unless it hangs."""
-        return 0 if self.status is STARTS and self.exit_code is None else asyncio.get_running_loop().time()
+        return 0 if self.status is STARTS and self.code is None else asyncio.get_running_loop().time()
+
+    async def exit_code(self, within_s: float) -> int | None:
+        return self.code
 
     async def end(self) -> int:
-        return self.exit_code or 0
+        return self.code or 0
 
     async def kill(self) -> int:
         return -9
@@ -59,15 +63,17 @@ class Ends:
     def __init__(self) -> None:
         self.members: dict[int, bool] = {}
         self.suspected: list[bool] = []
+        self.killed: list[bool] = []
         self.causes: list[str] = []
 
     def join(self, member: int, link: object = None) -> None:
         self.members[member] = True
 
-    def leave(self, member: int, *, suspect: bool | None = None) -> None:
+    def leave(self, member: int, *, suspect: bool | None = None, killed: bool = False) -> None:
         self.members.pop(member, None)
         if suspect is not None:
             self.suspected.append(suspect)
+            self.killed.append(killed)
 
     def worker_ended(self, cause: str) -> None:
         self.causes.append(cause)
@@ -188,3 +194,29 @@ def test_the_sessions_of_a_worker_that_was_told_to_leave_are_not_suspected_of_it
     assert ends.causes == [cause]
     assert ends.suspected[0] is not leaves
     assert started == 2
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "killed"), [(-signal.SIGKILL, True), (-signal.SIGSEGV, False), (1, False), (None, False)]
+)
+def test_who_killed_a_worker_is_told_from_its_exit_code(exit_code: int | None, *, killed: bool) -> None:
+    ends = Ends()
+
+    def start(number: int) -> Process:
+        process = Process(READY, None)
+        if not ends.causes:
+            process.code = exit_code
+            asyncio.get_running_loop().call_later(30.0, process.link.closed.set_result, None)
+        return process
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        run_virtually(lambda: kept(start, monkeypatch, told=ends))
+    assert ends.causes == ["exit"]
+    assert (ends.suspected[0], ends.killed[0]) == (True, killed)
+
+
+def test_who_is_killed_for_a_hang_counts_as_ended() -> None:
+    ends = Ends()
+    with pytest.MonkeyPatch.context() as monkeypatch, pytest.raises(ModelUnavailable):
+        run_virtually(lambda: kept(lambda _: Process(STARTS, None), monkeypatch, told=ends))
+    assert set(zip(ends.causes, ends.suspected, ends.killed, strict=True)) == {("hang", True, False)}

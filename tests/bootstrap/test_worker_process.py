@@ -51,5 +51,6 @@ async def test_without_a_thread_none_is_started_and_one_that_runs_is_ended_all_t
     monkeypatch.setattr(asyncio, "to_thread", no_thread)
     with pytest.raises(BlockingIOError):
         await start()
-    assert await first.kill() == -signal.SIGKILL
+    assert await first.exit_code(0.0) is None
+    assert await first.kill() == await first.exit_code(0.0) == -signal.SIGKILL
     assert await second.end() == -signal.SIGKILL

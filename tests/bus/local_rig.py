@@ -64,11 +64,11 @@ class Rig:
         ours, theirs = socket.socketpair()
         return await Link.open(ours), await Link.open(theirs)
 
-    async def kill(self, member: int, *, suspect: bool = True) -> None:
+    async def kill(self, member: int, *, suspect: bool = True, killed: bool = False) -> None:
         """Ends a member's process: all that it said before is heard."""
         self.there[member].close()
         await self.here[member].closed
-        self.gateway.leave(member, suspect=suspect)
+        self.gateway.leave(member, suspect=suspect, killed=killed)
 
     async def publish(self, name: str, first: int, last: int) -> None:
         for index in range(first, last + 1):

@@ -67,6 +67,32 @@ async def test_of_several_sessions_at_whose_records_two_workers_ended_each_is_tr
         assert A not in last.heard
 
 
+@pytest.mark.parametrize(
+    ("kills", "blamed"),
+    [((True, True), False), ((True, True, True), True), ((True, False), True), ((False, True), False)],
+    ids=["killed", "killed on trial too", "ended then", "killed then"],
+)
+async def test_a_record_at_which_workers_are_killed_from_outside_is_tried_first(
+    kills: tuple[bool, ...], *, blamed: bool
+) -> None:
+    async with a_rig() as rig:
+        for member, killed in enumerate(kills, 1):
+            assert not quarantined(rig)
+            rig.chosen = member
+            worker = Listener(LocalWorkerBus(await rig.join(member)), every=100, stop_at=5)
+            if member == 1:
+                await rig.publish("a", 0, 7)
+            await worker.stopped.wait()
+            rig.chosen = None
+            await rig.kill(member, killed=killed)
+        assert quarantined(rig) == [A] * blamed
+        if not blamed:
+            rig.chosen = 9
+            Listener(LocalWorkerBus(await rig.join(9)))
+            while 7 not in rig.ear.progress("a"):
+                await rig.ear.wait_for(len(rig.ear.items) + 1)
+
+
 @pytest.mark.parametrize(("stops", "suspect"), [((5, 6), True), ((5, 5), False), ((0, 0), True)])
 async def test_a_session_is_not_blamed_for_workers_that_end_elsewhere_or_were_sent_away_or_had_not_begun(
     stops: tuple[int, int], suspect: bool

@@ -100,7 +100,9 @@ class Site(GatewayProcess):
                 self.door.leave(number)
                 by_itself = process.cause in ("exit", "hang")
                 self.counts.ended += by_itself and not process.killed
-                self.bus.leave(number, suspect=by_itself)
+                by_kernel = process.killed and lives % 2 == 0  # for memory, as it may seem
+                killed = process.cause == "exit" and (by_kernel or not process.killed)
+                self.bus.leave(number, suspect=by_itself, killed=killed)
                 if process.cause == "moved":  # it still speaks for a while
                     await asyncio.sleep(rng.uniform(0, 2.0))
             finally:

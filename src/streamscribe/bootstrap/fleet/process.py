@@ -107,10 +107,15 @@ class WorkerProcess:
         """Lets it leave, or kills it if it does not; its exit code (negative: the signal)."""
         self.link.send(Kind.CONTROL, control.encode(control.Stop()))
         self.link.close()
+        code = await self.exit_code(LEAVE_S)
+        return await self.kill() if code is None else code
+
+    async def exit_code(self, within_s: float) -> int | None:
+        """That of a process that ends by itself (negative: the signal); None where it takes longer."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_S):
+            async with asyncio.timeout(within_s):
                 return await _ended(self._process)
-        return await self.kill()
+        return None
 
     async def kill(self) -> int:
         """Ends it at once."""

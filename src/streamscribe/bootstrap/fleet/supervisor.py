@@ -17,6 +17,8 @@ from streamscribe.settings import SettingsError, WorkerSettings
 CHECK_EVERY_S = 0.25
 START_TIMEOUT_S = 120.0
 """How long a worker may say nothing while it starts: imports and loading hold its interpreter, on a busy machine."""
+EXIT_S = 0.5
+"""How long the sessions of a worker whose link is closed wait for its exit code, which comes at once as a rule."""
 TRIES = 3
 """A worker that ends so often in a row before it is ready will not get ready: something must be changed."""
 
@@ -133,7 +135,8 @@ class Supervisor:
             del self._workers[number]
             self._observer.worker_weighs(number, 0)
             self._door.leave(number)
-            self._bus.leave(number, suspect=life.cause in ("exit", "hang"))
+            killed = life.cause == "exit" and life.exit_code == -signal.SIGKILL
+            self._bus.leave(number, suspect=life.cause in ("exit", "hang"), killed=killed)
             life.exit_code = await asyncio.shield(worker.kill() if life.cause == "hang" else worker.end())
         return life
 
@@ -160,6 +163,7 @@ class Supervisor:
                 return "memory"
             await asyncio.wait((worker.link.closed, worker.unfit, worker.leaving), timeout=CHECK_EVERY_S)
             life.ready_s = 0.0 if joined_at is None else loop.time() - joined_at
+        life.exit_code = await worker.exit_code(EXIT_S) or 0
         return "exit"
 
     def _join(self, number: int, worker: WorkerProcess) -> None:

@@ -80,12 +80,13 @@ class LocalGatewayBus:
         for lane in list(self._homeless.values()):
             self._assign(lane)
 
-    def leave(self, member: int, *, suspect: bool = True) -> None:
+    def leave(self, member: int, *, suspect: bool = True, killed: bool = False) -> None:
         """The worker is gone, or is to have no sessions: they are placed again and replayed. Unknown members are fine.
 
         What it still says is dropped and counted. `suspect`: it ended by itself, perhaps of what it was at. A session
         at whose record two such workers were fails with Quarantined, as does one whose workers end again and again on
-        the way from one checkpoint; where it may have been another, or chance, it is tried apart (`Trials`).
+        the way from one checkpoint; where it may have been another, or chance, it is tried apart (`Trials`). So it is
+        where the worker was `killed` from outside: by who runs it, or by the kernel, which may have been for a session.
         """
         left = self._members.pop(member, None)
         if left is None:
@@ -99,7 +100,7 @@ class LocalGatewayBus:
                 again.append(lane)
             else:
                 self._take_over(lane)
-        guilty = self._trials.suspect(again)
+        guilty = self._trials.suspect(again, killed=killed)
         if guilty is not None:
             self._observer.quarantined(guilty.log.opened, guilty.place)
             self._fail(guilty, Quarantined())

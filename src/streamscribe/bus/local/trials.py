@@ -33,12 +33,14 @@ class Trials:
         """Whether one is tried now."""
         return bool(self._tried)
 
-    def suspect(self, lanes: Sequence[Lane]) -> Lane | None:
+    def suspect(self, lanes: Sequence[Lane], *, killed: bool) -> Lane | None:
         """A worker of these suspects ended: they are tried, but for the one that is given back, which is to blame.
 
-        That is one whose workers ended at one place, or too often, and who was there alone, or alone on trial.
+        That is one whose workers ended at one place, or too often, and who was there alone on trial. Unless the worker
+        was `killed`, perhaps by none of them, who was the only one there needs no trial.
         """
-        accused = [lane for lane in lanes if lane.session_id in self._tried] or lanes
+        on_trial = [lane for lane in lanes if lane.session_id in self._tried]
+        accused = on_trial if on_trial or killed else lanes
         ends = accused[0].ends if len(accused) == 1 else NO_ENDS
         guilty = accused[0] if ends.guilty or ends.count >= MOST_ENDS else None
         rest = [lane for lane in lanes if lane is not guilty]
