@@ -137,6 +137,12 @@ def lacks_its_client(session: Driver) -> tuple[object, float]:
     return ConnectionResumed(0, None), 15.0
 
 
+def lacks_finals_and_its_client(session: Driver) -> tuple[object, float]:
+    session(End())
+    session(ConnectionLost(), at=50.0)
+    return ConnectionResumed(0, None), 65.0
+
+
 WAITS = [hears_nothing, lacks_a_chunk, lacks_finals, lacks_its_client]
 
 
@@ -154,18 +160,23 @@ def test_a_tick_that_comes_late_waits_for_what_came_while_the_process_stood_stil
     assert session(Tick(), at=awake_at + AWAKE_S) == []
 
 
-@pytest.mark.parametrize("wait", [hears_nothing, lacks_a_chunk, lacks_finals])
-def test_a_connection_that_is_lost_before_a_late_tick_costs_none_of_the_time_that_the_tick_would_have_given(
-    wait: Callable[[Driver], tuple[object, float]],
+@pytest.mark.parametrize("wait", [*WAITS, lacks_finals_and_its_client])
+@pytest.mark.parametrize("slept_s", [1.0, 1000.0])
+@pytest.mark.parametrize(
+    "read", [[Tick(), ConnectionLost()], [ConnectionLost(), Tick()], [ConnectionLost()], [Tick()], []]
+)
+def test_a_client_that_comes_back_as_the_process_wakes_has_that_time_in_whatever_order_it_is_read(
+    read: list[Tick | ConnectionLost], slept_s: float, wait: Callable[[Driver], tuple[object, float]]
 ) -> None:
     session = Driver(SEQUENCED, max_session_s=10_000.0).stream()
     _, due = wait(session)
-    session(ConnectionLost(), at=due + 1000)
-    session(ConnectionResumed(0, None), at=due + 1000.3)
-    timer = session.session.next_timer()
-    assert timer is not None
-    assert timer >= due + 1000 + AWAKE_S
-    assert session(Tick(), at=due + 1000 + AWAKE_S - 0.1) == []
+    awake_at = due + slept_s
+    for event in read:
+        assert session(event, at=awake_at) == []
+    session(ConnectionResumed(0, None), at=awake_at + 0.3)
+    next_timer = session.session.next_timer()
+    assert next_timer is not None
+    assert next_timer >= awake_at + AWAKE_S
 
 
 @pytest.mark.parametrize("wait", WAITS)
@@ -223,3 +234,18 @@ def test_who_is_always_late_ends_a_session_all_the_same() -> None:
         ticks += 1
     assert isinstance(only(sent(effects)).error, Timeout)
     assert ticks == MAX_PUT_OFF + 1
+
+
+def test_who_is_always_late_ends_a_session_though_its_client_comes_back_each_time() -> None:
+    session = Driver().stream()
+    session(End())
+    effects: list[Effect] = []
+    at, returns = 0.0, 0
+    while not effects and returns < 100:
+        at = (session.session.next_timer() or 0.0) + 2 * LATE_S
+        session(ConnectionLost(), at=at)
+        session(ConnectionResumed(0, None), at=at)
+        effects = session(Tick(), at=at)
+        returns += 1
+    assert isinstance(sent(effects)[0].error, FinalizationTimeout)
+    assert returns == MAX_PUT_OFF + 1

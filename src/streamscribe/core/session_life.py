@@ -96,8 +96,8 @@ class SessionLife:
 
     def come_back(self, now: float) -> None:
         """A connection is there again."""
+        self._timers.come_back(self.stage, self._uplink, now)
         self._go(Step.RESUME_ENDED if self.ended else Step.RESUME)
-        self._timers.come_back(now)
 
     def break_off(self, gap: SequenceGap, now: float) -> list[Effect]:
         """Closes the connection but not the session: after a resume the client sends from what is missing."""

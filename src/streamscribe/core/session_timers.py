@@ -47,8 +47,10 @@ class SessionTimers:
         self.due(stage, uplink, now)
         self.lost_at = now
 
-    def come_back(self, now: float) -> None:
-        """A connection is there again. What passed while there was none is due now, and nobody was late for it."""
+    def come_back(self, stage: Stage, uplink: Uplink, now: float) -> None:
+        """A connection is there again, so far in this stage. What was due long before is put off too; what passed while
+        there was no connection is due now, and nobody was late for it."""
+        self.due(stage, uplink, now)
         self.heard_at = now
         self._awake_at = max(self._awake_at, now)
 
