@@ -8,7 +8,7 @@ import pytest
 
 from streamscribe.core.errors import StoreUnavailable, StreamScribeError
 from streamscribe.core.ids import SessionId
-from streamscribe.core.session_timers import AWAKE_S
+from streamscribe.core.session_timers import AWAKE_S, MAX_PUT_OFF
 from streamscribe.gateway import unclaimed
 from streamscribe.gateway.awake import within
 from streamscribe.gateway.live_session import LiveSession
@@ -60,6 +60,20 @@ def test_what_comes_in_time_ends_no_wait_and_a_task_that_is_cancelled_in_it_ends
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()
+
+    in_virtual_time(main)
+
+
+def test_who_is_always_late_ends_a_wait_all_the_same() -> None:
+    async def main() -> None:
+        waiting, stops = asyncio.ensure_future(wait_in_vain()), 0
+        await asyncio.sleep(1.0)
+        while not waiting.done() and stops < 100:
+            stand_still()
+            stops += 1
+            await asyncio.sleep(0.1)
+        assert isinstance(waiting.exception(), TimeoutError)
+        assert stops == MAX_PUT_OFF + 1
 
     in_virtual_time(main)
 

@@ -10,6 +10,7 @@ from streamscribe.audio.decode import Decoding
 from streamscribe.core.errors import InternalError, StreamScribeError
 from streamscribe.core.results import Result
 from streamscribe.core.script import join
+from streamscribe.gateway.awake import within
 from streamscribe.gateway.recognition import Finals
 from streamscribe.gateway.rest.endpoint import json_response
 from streamscribe.observe.logs import get_logger
@@ -94,7 +95,7 @@ class EventStream:
 
     async def _put(self, data: bytes) -> None:
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with within(self._patience_s):
                 await self._send({"type": "http.response.body", "body": data, "more_body": True})
         except TimeoutError:
             raise ClientDisconnect from None

@@ -12,6 +12,7 @@ from starlette.types import Send
 from streamscribe.audio.decode import DecoderPool
 from streamscribe.core.errors import BadRequest, ModelNotFound, NotFound, Timeout
 from streamscribe.core.options import Task
+from streamscribe.gateway.awake import Deadline, before
 from streamscribe.gateway.door import going_down
 from streamscribe.gateway.hub import Hub
 from streamscribe.gateway.recognition import Finals, recognition, stop
@@ -131,11 +132,10 @@ class _Audio:
     async def _body(self, request: Request) -> AsyncIterator[bytes]:
         """The body, piece by piece; a client that stalls or dribbles for too long is given up."""
         pieces = request.stream()
-        now = asyncio.get_running_loop().time
-        give_up_at = now() + self._limits.upload_timeout_s
+        whole_body = Deadline(self._limits.upload_timeout_s)
         while True:
             try:
-                async with asyncio.timeout_at(min(give_up_at, now() + self._limits.idle_timeout_s)):
+                async with before(whole_body, Deadline(self._limits.idle_timeout_s)):
                     piece = await anext(pieces, None)
             except TimeoutError:
                 raise Timeout("the upload stalled or took too long") from None
