@@ -99,8 +99,7 @@ class Mover:
         with suppress(StoreUnavailable):
             await self._hand_in(live.bus_id)
         if live.broken:  # before the log had it: whoever found the ticket would begin it anew
-            self._forget(live)
-            self._seats.over(live)
+            self.over(live)
 
     def heard(self, live: LiveSession) -> None:
         """May mark where it stands."""
