@@ -19,6 +19,7 @@ from streamscribe.core.messages import Audio, Closed, Connected, ErrorSent, GoAw
 from streamscribe.core.records import Finished, Recognised
 from streamscribe.gateway import leaving, unclaimed
 from streamscribe.gateway.live_session import LiveSession
+from streamscribe.ports import Ticket
 from tests.gateway.moving_rig import OPTIONS, Site, Store, resume_of, site
 from tests.gateway.rig import RecordingSink, result
 from tests.gateway.test_hub import ACME, CHUNK
@@ -126,6 +127,35 @@ async def test_a_session_that_ends_while_its_ticket_is_on_its_way_leaves_none_be
     assert not store.knows(live.bus_id)
 
 
+async def test_a_session_that_ends_while_its_ticket_is_handed_in_twice_leaves_none_behind(
+    store: Store, first: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doors = [asyncio.Event(), asyncio.Event()]
+    closed = iter(doors)
+    both = asyncio.Event()
+
+    async def hand_in(ticket: Ticket) -> None:
+        door = next(closed)
+        if door is doors[1]:
+            both.set()
+        await door.wait()
+        await Store.hand_in(store, ticket)
+
+    monkeypatch.setattr(store, "hand_in", hand_in)
+    live = first.hub.open(ACME, OPTIONS, RecordingSink(), resumable=True)
+    beginning = asyncio.ensure_future(live.receive(Audio(CHUNK, 0)))
+    await both.wait()
+    live.break_down(QuotaExceeded())
+    doors[0].set()
+    await beginning
+    await first.seats.close()
+    doors[1].set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await first.seats.close()
+    assert not store.knows(live.bus_id)
+
+
 async def test_a_session_that_comes_while_the_others_are_told_to_go_is_told_too_and_left_at_its_next_endpoint(
     first: Site, second: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +174,25 @@ async def test_a_session_that_comes_while_the_others_are_told_to_go_is_told_too_
     assert 0 < told.deadline_ms <= 30_000
     second.bus.emit(Recognised(came.bus_id, result(2, 2, "more", final=True)))
     assert came.over
+    assert isinstance(again.error, LeaseLost)
+
+
+async def test_a_client_that_comes_back_to_its_gateway_while_that_goes_is_told_to_go_and_its_session_left_no_later(
+    first: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, again = RecordingSink(), RecordingSink()
+    live = await first.begun(sink)
+    live.detach()
+    monkeypatch.setattr(leaving, "RETRY_JITTER_MS", (0, 0))
+    first.hub.draining = True
+    first.hub.go_away(30.0)
+    monkeypatch.setattr(leaving, "RETRY_JITTER_MS", (5000, 5000))
+    await first.hub.resume_anywhere(ACME, resume_of(sink, last_version=0), again)
+    assert isinstance(again.messages[0], Resumed)
+    (told,) = again.of(GoAway)
+    assert 0 < told.deadline_ms <= 30_000
+    first.bus.emit(Recognised(live.bus_id, result(2, 2, "more", final=True)))
+    assert live.over
     assert isinstance(again.error, LeaseLost)
 
 

@@ -160,6 +160,7 @@ class Hub:
                     continue
                 if not moved:
                     live.resume(message, sink)
+                    self._leaving.came(live)
                     return live
                 live.let_go(SessionSuperseded())
             return await self._bring_here(tenant, message, sink)

@@ -36,14 +36,14 @@ class Leaving:
             self.came(live)
 
     def came(self, live: LiveSession) -> None:
-        """A session is here, perhaps after the others were told."""
+        """A session, or its client, is here, perhaps after the others were told. It is left no later for that."""
         if self._closes_at is None or live.over:
             return
         now = asyncio.get_running_loop().time()
         retry_ms = random.randint(*RETRY_JITTER_MS)
         live.go_away(max(0, round((self._closes_at - now) * 1000)), retry_ms)
         if self._moves:
-            self._moves_at[live.bus_id] = now + retry_ms / 1000
+            self._moves_at.setdefault(live.bus_id, now + retry_ms / 1000)
 
     def heard(self, live: LiveSession) -> None:
         """Its worker has told something: it may have come to a moment without an open text."""
