@@ -368,7 +368,7 @@ class SessionStore(Protocol):
         ...
 
     async def move(self, ticket: Ticket) -> bool:
-        """Another gateway takes the session: its name and its place, the last, are the ticket's now.
+        """Another gateway takes the session: its name and its place, the last, are the ticket's now. Its seat is kept.
 
         False: another was quicker (the last place known is not the one before), and nothing is changed.
         """

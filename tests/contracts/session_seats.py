@@ -125,6 +125,19 @@ class SeatContract(SessionStoreContract):
         assert await store.move(again)
         assert await store.ticket(S1) == again
 
+    async def test_a_session_that_moves_too_often_for_any_gateway_to_keep_its_seat_has_it_all_the_same(self, store):
+        await store.enter(seat(), max_sessions=1)
+        await store.hand_in(ticket())
+        places = [Place(0, 7, 0)]
+        for n in range(1, 4):
+            await self.pass_time(0.6 * SEAT_S)
+            places.append(Place(n, 20, n))
+            assert await store.move(ticket(f"g{n}", *places))
+        with pytest.raises(QuotaExceeded):
+            await store.enter(seat("b"), max_sessions=1)
+        await store.leave(seat(gateway="g3"))
+        await store.enter(seat("b"), max_sessions=1)
+
     async def test_of_many_gateways_that_take_a_session_at_once_one_gets_it(self, store):
         await store.enter(seat(gateway="g1"), max_sessions=1)
         await store.hand_in(ticket())

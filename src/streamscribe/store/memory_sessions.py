@@ -177,6 +177,7 @@ class MemorySessions:
         now = self._now()
         known = self._touch(ticket.session_id, now)
         known.ticket, known.told_at = ticket, now
+        self._hold_seat(ticket.opened.tenant_id, ticket.session_id, now)
         return True
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
@@ -283,9 +284,12 @@ class MemorySessions:
         known.seat, known.told_at = seat, now
         if known.ticket is not None:
             known.ticket = replace(known.ticket, gateway=seat.gateway)
-        seats = self._seats(seat.tenant_id, now)
-        seats.pop(seat.session_id, None)
-        seats[seat.session_id] = now + self._seat_ttl_s
+        self._hold_seat(seat.tenant_id, seat.session_id, now)
+
+    def _hold_seat(self, tenant_id: TenantId, session_id: SessionId, now: float) -> None:
+        seats = self._seats(tenant_id, now)
+        seats.pop(session_id, None)
+        seats[session_id] = now + self._seat_ttl_s
 
     def _seats(self, tenant_id: TenantId, now: float) -> dict[SessionId, float]:
         """The tenant's seats that have not ended."""

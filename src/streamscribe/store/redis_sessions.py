@@ -178,15 +178,17 @@ class RedisSessions:
 
     async def move(self, ticket: Ticket) -> bool:
         """Another gateway takes the session, if its places are still those that it knows."""
-        texts = (places_text(ticket.places[:-1]), places_text(ticket.places))
-        named = (ticket.session_id, self._keep_us, ticket.gateway)
-        return bool(await self._link.run("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
+        return await self._place(ticket, ticket.places[:-1], self._seat_us)
 
     async def settle_places(self, ticket: Ticket, before: tuple[Place, ...]) -> bool:
         """Its gateway tells from where the session is to be read."""
-        named = (ticket.session_id, self._keep_us, ticket.gateway)
+        return await self._place(ticket, before, 0)
+
+    async def _place(self, ticket: Ticket, before: tuple[Place, ...], seat_us: int) -> bool:
+        keys = (_record(ticket.session_id), _INDEX, _seats(ticket.opened.tenant_id))
         texts = (places_text(before), places_text(ticket.places))
-        return bool(await self._link.run("move", (_record(ticket.session_id), _INDEX), (*named, *texts)))
+        named = (ticket.session_id, self._keep_us, ticket.gateway, *texts, seat_us)
+        return bool(await self._link.run("move", keys, named))
 
     async def take_number(self, gateway: str, numbers: range) -> int | NumbersTaken:
         """Gives a gateway the first free one of `numbers`, or keeps its own, for as long as a seat."""

@@ -69,10 +69,15 @@ local function get_on(record)
   redis.call('HDEL', record, 'ends', 'same', 'ended_at')
 end
 
--- A gateway tells where a session stands; its seat lasts for another `seat_us`.
-local function sit(seats, record, index, now, seat_us, keep_us, id, tenant, called, gateway, stage, received, processed)
+-- The session's seat, had or not, lasts for another `seat_us`.
+local function hold_seat(seats, id, now, seat_us)
   redis.call('ZADD', seats, whole(now + seat_us), id)
   redis.call('PEXPIRE', seats, whole(seat_us / 1000))
+end
+
+-- A gateway tells where a session stands, and holds its seat.
+local function sit(seats, record, index, now, seat_us, keep_us, id, tenant, called, gateway, stage, received, processed)
+  hold_seat(seats, id, now, seat_us)
   redis.call('HSET', record, 'tenant', tenant, 'called', called, 'gateway', gateway, 'stage', stage,
     'received_ms', received, 'processed_ms', processed, 'told_us', whole(now))
   touch(record, index, id, now, keep_us)
