@@ -55,6 +55,8 @@ def _check_options(url: str) -> None:
         raise ValueError
     if parts.scheme != "unix" and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
         raise ValueError  # its client would take the first database
+    if not url.startswith(f"{parts.scheme}://") or (parts.scheme != "unix" and parts.port and not parts.hostname):
+        raise ValueError  # its client would take this machine's
     options = parse_qs(parts.query)
     if "decode_responses" in options:
         raise UnusableAddress("decode_responses must be off: not all that is kept is text")

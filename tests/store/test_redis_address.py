@@ -87,6 +87,7 @@ def blobs(address: str) -> RedisBlobs:
     "address",
     [
         *("", "redis", "http://h", "redis://[::1", "redis://h:99999", "redis://h:x", "redis://h/none", "redis://h/1/2"),
+        *("redis:6379", "redis:h", "rediss:h:6379/0", "redis://:6379/0", "redis://:secret@:6379"),
         *("redis://h%00", "redis://\0", "redis://h..h", f"redis://{'h' * 64}", "redis://h/-1", "redis://\u2100"),
         *("rediss://h?ssl_cert_reqs=non", "redis://h?protocol=7", "rediss://h?ssl_min_version=99"),
         *("rediss://h?ssl_ca_certs=/nowhere", "rediss://h?ssl_keyfile=/nowhere", "rediss://h?ssl_ciphers=none"),

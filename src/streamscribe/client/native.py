@@ -244,8 +244,8 @@ class NativeClient:
 
     @property
     def owed(self) -> bool:
-        """Whether the server has not said yet that it has all the audio that it was sent."""
-        return self._log.waits
+        """Whether a server is there, and has not said yet that it has all the audio that it was sent."""
+        return self._socket is not None and self._log.waits
 
     @property
     def url(self) -> str:

@@ -30,7 +30,12 @@ class GatewaySettings(Section):
         default="2pass-online", description="Label of partials in FunASR's mode `online` (C++ or Python server's)."
     )
     handshake_timeout_s: float = bounded(10, 0.1, 60, "A request whose headers take longer is closed.")
-    drain_timeout_s: float = bounded(30, 0, 600, "Sessions still open so long after SIGTERM are closed.")
+    drain_timeout_s: float = bounded(
+        30,
+        0,
+        600,
+        "Sessions still open so long after SIGTERM are closed; after 4/5 of it they take no more audio.",
+    )
     drain_grace_s: float = bounded(0, 0, 60, "Time between not-ready and go_away, for load balancers to notice.")
 
 
