@@ -90,6 +90,12 @@ def test_what_is_no_small_file_is_told_at_once_with_its_setting(
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize("setting", FILES)
+def test_a_folder_without_a_name_is_told_as_any_other(setting: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=rf"^setting {setting}: \.: "):
+        FILES[setting](named(setting, Path(), tmp_path))
+
+
 @pytest.mark.parametrize("setting", FOLDERS)
 @pytest.mark.parametrize("make", [pipe, huge, endless, nowhere])
 def test_what_is_no_folder_is_told_at_once_with_its_setting(

@@ -162,8 +162,9 @@ class FileTenantStore:
         self._path = path
         self._default_max_sessions = default_max_sessions
         self._stamp = _stamp(path)
+        content = _content(path)  # first: a folder has no pepper
         self._pepper = read_pepper(path)
-        self._keys = self._known(_content(path))
+        self._keys = self._known(content)
 
     def authenticate(self, key: str) -> Tenant | None:
         """The tenant whose key this is; the same work and comparison for an unknown id as for a wrong secret."""
