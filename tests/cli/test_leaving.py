@@ -1,5 +1,6 @@
 """How commands end where a model does not end its step, or before they have begun."""
 
+import os
 import subprocess
 import sys
 
@@ -29,3 +30,27 @@ def test_a_ctrl_c_that_comes_while_a_command_imports_ends_it_in_silence(monkeypa
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 130
+
+
+TOLD = """
+import sys
+from streamscribe.bootstrap.cluster.up import ClusterAddress
+from streamscribe.cli.cluster_up import {who}
+onlooker = {who}()
+onlooker.ready(ClusterAddress("http://127.0.0.1:1", None, 1.0, (), "127.0.0.1:2", {{}}))
+for _ in range(3):
+    onlooker.role_ended("worker-0", -9, 1.0)
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("who", ["_Lines", "_Screen"])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_cluster_goes_on_when_who_read_what_it_says_has_gone(who, stream):
+    reading, writing = os.pipe()
+    os.close(reading)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writing}
+    done = subprocess.run([sys.executable, "-c", TOLD.format(who=who)], timeout=60, check=False, **streams)
+    os.close(writing)
+    assert done.returncode == 7, done.stderr
+    assert not done.stderr or (stream == "stdout" and b"Error" not in done.stderr)

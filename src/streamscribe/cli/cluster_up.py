@@ -2,10 +2,11 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -142,8 +143,18 @@ def _told_by_flags(flags: Mapping[str, Any]) -> Iterator[None]:
 
 def _say(line: str, style: str | None = None) -> None:
     """To people, if their terminal is still there: while it goes, the cluster ends in order."""
-    with suppress(OSError):
+    with _heard_or_not(sys.stderr):
         err.print(line, style=style, markup=False)
+
+
+@contextmanager
+def _heard_or_not(stream: TextIO) -> Iterator[None]:
+    """Who reads `stream` may go away: the cluster goes on, and nothing is said there any more."""
+    try:
+        yield
+    except (OSError, SystemExit):  # Rich makes the latter of a broken pipe
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
 
 
 class _Screen:
@@ -163,6 +174,10 @@ class _Screen:
         _say(f"{name:<12}| ended {how}; it starts again in {again_in_s:g} s", style="yellow")
 
     def ready(self, cluster: "ClusterAddress") -> None:
+        with _heard_or_not(sys.stdout):
+            self._tell_all(cluster)
+
+    def _tell_all(self, cluster: "ClusterAddress") -> None:
         out.print(f"The cluster is ready after {cluster.ready_s:.1f} s at [bold]{cluster.url}[/]  (Ctrl-C ends it)")
         out.print(f"  page            {cluster.url}/")
         out.print(f"  WebSocket       {cluster.url.replace('http', 'ws', 1)}/ws/asr")
@@ -199,4 +214,5 @@ class _Lines(_Screen):
         import msgspec
 
         if self._is_ready:
-            typer.echo(msgspec.json.encode({"event": event, **facts}).decode())
+            with _heard_or_not(sys.stdout):
+                typer.echo(msgspec.json.encode({"event": event, **facts}).decode())
