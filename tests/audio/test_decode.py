@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +40,11 @@ async def failure(path: Path, limits: DecodeLimits = LIMITS) -> StreamScribeErro
 
 def strongest_hz(audio: np.ndarray) -> float:
     return float(np.argmax(np.abs(np.fft.rfft(audio[: 16_000 * (len(audio) // 16_000)]))) / (len(audio) // 16_000))
+
+
+def test_a_child_loads_what_decodes_and_no_settings() -> None:
+    code = "import sys, streamscribe.audio.decode_child; print({'av', 'pydantic', 'asyncio'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "{'av'}"
 
 
 @pytest.mark.parametrize("channels", [1, 2])

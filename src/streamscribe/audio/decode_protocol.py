@@ -4,10 +4,12 @@ import json
 import struct
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from streamscribe.core.audio import SAMPLE_RATE
-from streamscribe.settings import LimitSettings
+
+if TYPE_CHECKING:  # the child would load all of pydantic with it, which takes as long as the rest of its start
+    from streamscribe.settings import LimitSettings
 
 SAMPLE_BYTES = 2
 BLOCK_SAMPLES = SAMPLE_RATE
@@ -45,7 +47,7 @@ class DecodeLimits:
     stall_s: float = 20
 
     @classmethod
-    def from_settings(cls, limits: LimitSettings) -> Self:
+    def from_settings(cls, limits: "LimitSettings") -> Self:
         """The limits that the settings name; a file becomes a session, so it may not be longer than one."""
         return cls(
             max_file_bytes=limits.max_upload_bytes,
