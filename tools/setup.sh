@@ -20,7 +20,8 @@ venv)
     "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
     echo "installing StreamScribe into $folder, with $extras: fetches up to some hundred MB, takes some minutes, in silence"
     [ -x "$folder/bin/python" ] || "$python" -m venv "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
+    # What is imported is compiled when it first is: all that PyTorch brings takes a minute.
+    "$folder/bin/python" -m pip install --no-compile --quiet --disable-pip-version-check --editable ".[$extras]"
     ;;
 test-packages)
     command -v chromium >/dev/null 2>&1 || apt_install chromium fonts-noto-cjk
