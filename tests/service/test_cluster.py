@@ -38,14 +38,20 @@ def gateway(running: Cluster) -> Role:
     return running.gateway()
 
 
+@pytest.fixture(scope="module")
+def crew() -> list[Role]:
+    """The workers, those too that have ended."""
+    return []
+
+
 @pytest.fixture
-def workers(running: Cluster) -> Iterator[list[Role]]:
-    """Two that live when a test begins, and have shared the partitions."""
-    started = [running.worker(), running.worker()]
-    settled(started)
-    yield started
-    for worker in reversed(started):
-        worker.kill()
+def workers(running: Cluster, crew: list[Role]) -> list[Role]:
+    """Two that live when a test begins, and have shared the partitions: those of the test before, or new ones."""
+    crew[:] = [worker for worker in crew if worker.process.poll() is None]
+    while len(crew) < 2:
+        crew.append(running.worker())
+    settled(crew)
+    return crew
 
 
 def partitions(worker: Role) -> float:
