@@ -103,17 +103,26 @@ async def test_a_process_says_that_it_works_when_its_group_has_given_it_a_share_
     assert not said[0].url.endswith(":0")
 
 
-async def _as_a_member(stand_still: Callable[[], None]) -> None:
-    async with member(HASTY, ADDRESS, started_at=0.0, announce=print):
-        stand_still()
+Act = Callable[[], None]
 
 
-async def _as_a_gateway(stand_still: Callable[[], None]) -> None:
+async def _as_a_member(start: Act, stand_still: Act) -> None:
+    async with member(HASTY, ADDRESS, started_at=0.0, announce=print) as me:
+        start()
+        async with me.works("w", asyncio.Event(), lambda: None, Levels([]), {}):
+            stand_still()
+
+
+async def _as_a_gateway(start: Act, stand_still: Act) -> None:
+    class Parts:
+        def __getattr__(self, name: str) -> object:
+            stand_still()
+            raise SettingsError("over")
+
     @asynccontextmanager
-    async def parts(settings: Settings) -> AsyncIterator[None]:
-        stand_still()
-        raise SettingsError("over")
-        yield
+    async def parts(settings: Settings) -> AsyncIterator[Parts]:
+        start()
+        yield Parts()
 
     reread = partial(_same, HASTY)
     with pytest.MonkeyPatch.context() as patch:
@@ -124,18 +133,23 @@ async def _as_a_gateway(stand_still: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("run", [_as_a_member, _as_a_gateway])
-async def test_each_role_of_a_cluster_ends_where_its_loop_stands_still(
-    run: Callable[[Callable[[], None]], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+async def test_each_role_of_a_cluster_ends_where_its_loop_stands_still_and_not_while_it_imports(
+    run: Callable[[Act, Act], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
     monkeypatch.setattr(os, "_exit", lambda code: ended.set())
+    too_early: list[bool] = []
+
+    def start() -> None:
+        too_early.append(ended.wait(4 * HASTY.worker.hang_timeout_s))
 
     def stand_still() -> None:
         until = time.monotonic() + 20
         while not ended.is_set() and time.monotonic() < until:
             time.sleep(0.01)
 
-    await run(stand_still)
+    await run(start, stand_still)
+    assert too_early == [False]
     assert ended.is_set()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from time import monotonic
@@ -70,8 +70,9 @@ async def serve(
     gateway, limits = settings.gateway, settings.limits
     store = open_tenants(settings)
     auth = Authenticator(store, gateway, max_sessions=limits.max_tenant_sessions)
-    with hangups() as hung_up, bound(*_addresses(gateway)) as sockets, _watched(settings, role):
+    with hangups() as hung_up, bound(*_addresses(gateway)) as sockets, ExitStack() as stack:
         async with stop_signals() as stop, _parts(settings, role) as parts:
+            stack.enter_context(_watched(settings, role))  # now: the imports before may hold the loop for long
             readiness = Readiness(parts.hub, parts.waiting_for)
             rest = [] if parts.desk is None else cache_routes(parts.desk, many_tenants=store is not None)
             rest += admin_routes(parts.hub, gateway, stop.set)

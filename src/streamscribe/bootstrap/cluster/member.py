@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from socket import socket
 from time import monotonic
@@ -46,6 +46,7 @@ class Member:
     _door: Doorkeeper
     _started_at: float
     _announce: Announce
+    _watching: ExitStack
     _url: str = field(default="", init=False)
 
     @asynccontextmanager
@@ -75,7 +76,11 @@ class Member:
         *others: BoardWork,
     ) -> AsyncIterator[None]:
         """Within `tells`: as long as this lasts it is on the board, as `on_board` says, and once the group has given it
-        its share it is announced; before that it can do nothing for anybody."""
+        its share it is announced; before that it can do nothing for anybody.
+
+        From here to the end of `member` it is watched: the imports before may hold the loop for long.
+        """
+        self._watching.enter_context(loop_watch(self._settings.worker.hang_timeout_s))
         async with on_board(self._settings.store, name, look, levels, *others), asyncio.TaskGroup() as tasks:
             telling = tasks.create_task(self._tell(joined, dict(warmup_s)))
             yield
@@ -90,10 +95,10 @@ class Member:
 async def member(
     settings: Settings, address: Address, *, started_at: float, announce: Announce
 ) -> AsyncIterator[Member]:
-    """Takes the address, signals, and who may scrape; ends the process where its loop stands still.
+    """Takes the address, signals, and who may scrape; ends the process where its loop stands still once it works.
 
     Raises SettingsError for an address that cannot be had and a tenants file that cannot be used.
     """
-    with hangups() as hung_up, bound(address) as sockets, loop_watch(settings.worker.hang_timeout_s):
+    with hangups() as hung_up, bound(address) as sockets, ExitStack() as watching:
         async with stop_signals() as stop, metrics_door(settings) as door:
-            yield Member(stop, hung_up, settings, address, sockets[0], door, started_at, announce)
+            yield Member(stop, hung_up, settings, address, sockets[0], door, started_at, announce, watching)
