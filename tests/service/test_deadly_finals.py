@@ -11,7 +11,7 @@ from tests.service.cluster_kit import cluster
 from tests.service.kit import cut, session
 from tests.service.test_cluster import SPEECH, settled
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(240)
 
 FEW_ENDS = 20
 """Five, where two on trial meet at one record; drafts come by the clock, at other records each time."""
