@@ -189,6 +189,50 @@ def test_who_had_its_turn_is_not_blamed_for_where_it_was_then_when_a_worker_ends
     virtually(play)
 
 
+def test_who_had_its_turn_is_not_blamed_for_the_record_that_comes_after_it_either() -> None:
+    async def play(site: Site) -> None:
+        said = list(session("a", 9))
+        site.publish(*said[:6])
+        for life in range(4):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 30.0, frozenset({5} if life < 3 else {6}))
+            await asyncio.sleep(LEASE_S + 1 + 2 * TURN_S)
+            if life == 2:
+                site.publish(said[6])
+                await asyncio.sleep(0.1)
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        Fuse(bus, None, 30.0, frozenset({6}))
+        await asyncio.sleep(LEASE_S + 1)
+        (held,) = bus.sessions
+        assert held.lease is not None
+        assert (held.lease.ends.count, held.lease.ends.same, held.lease.ends.at) == (4, 1, 6)
+        assert not site.quarantined
+
+    virtually(play)
+
+
+@pytest.mark.parametrize("every", [3, 1000], ids=["checkpoints", "none"])
+def test_who_is_through_after_its_turn_is_on_trial_no_more_though_a_checkpoint_has_reset_its_ends(every: int) -> None:
+    async def play(site: Site) -> None:
+        site.publish(*list(session("a", 9))[:6])
+        for life in range(3):
+            bus = site.worker()
+            fuse = Fuse(bus, None, 5.0, frozenset({5}), every if life == 2 else 1000)
+            await asyncio.sleep(LEASE_S + (10 if life == 2 else 1))
+            fuse.end()
+            await site.crash(bus)
+        bus = site.worker()
+        Fuse(bus, None, 5.0, frozenset({5}))
+        await asyncio.sleep(LEASE_S + 1)
+        (held,) = bus.sessions
+        assert held.lease is not None
+        assert (held.lease.ends.count, held.lease.ends.at) == (1, None)
+
+    virtually(play)
+
+
 @pytest.mark.parametrize("ends", [1, 2], ids=["no-suspect", "suspect"])
 def test_a_session_for_which_some_model_is_always_at_work_is_cleared_when_the_steps_for_its_former_records_are_over(
     ends: int,

@@ -39,18 +39,28 @@ from streamscribe.cli.cluster_up import {who}
 onlooker = {who}()
 onlooker.ready(ClusterAddress("http://127.0.0.1:1", None, 1.0, (), "127.0.0.1:2", {{}}))
 for _ in range(3):
+    onlooker.said("worker-0", "a line of its log")
     onlooker.role_ended("worker-0", -9, 1.0)
 sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("who", ["_Lines", "_Screen"])
-@pytest.mark.parametrize("stream", ["stdout", "stderr"])
-def test_a_cluster_goes_on_when_who_read_what_it_says_has_gone(who, stream):
+@pytest.mark.parametrize(
+    ("who", "stream", "line", "times"),
+    [
+        ("_Lines", "stdout", b"a line of its log", 3),
+        ("_Lines", "stderr", b'"event":"role_ended"', 3),
+        ("_Screen", "stdout", b"worker-0", 6),
+        ("_Screen", "stderr", b"The cluster is ready", 1),
+    ],
+)
+def test_a_cluster_goes_on_when_who_read_what_it_says_has_gone_and_says_the_rest(who, stream, line, times):
     reading, writing = os.pipe()
     os.close(reading)
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writing}
     done = subprocess.run([sys.executable, "-c", TOLD.format(who=who)], timeout=60, check=False, **streams)
     os.close(writing)
     assert done.returncode == 7, done.stderr
-    assert not done.stderr or (stream == "stdout" and b"Error" not in done.stderr)
+    told = done.stderr if stream == "stdout" else done.stdout
+    assert told.count(line) == times
+    assert b"Error" not in told

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
+from rich.console import Console
 
 from streamscribe.cli.options import (
     ConfigOption,
@@ -22,7 +23,6 @@ from streamscribe.cli.options import (
     require_models,
     settings_from,
 )
-from streamscribe.cli.output import err, out
 
 if TYPE_CHECKING:
     from streamscribe.bootstrap.cluster.role import RoleAddress
@@ -141,10 +141,20 @@ def _told_by_flags(flags: Mapping[str, Any]) -> Iterator[None]:
         raise type(error)(told) from None
 
 
+class _Console(Console):
+    """Leaves a broken pipe to who prints: Rich ends standard output and the command, whichever stream it was."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+_out, _err = (_Console(stderr=stderr, soft_wrap=True, highlight=False, emoji=False) for stderr in (False, True))
+
+
 def _say(line: str, style: str | None = None) -> None:
     """To people, if their terminal is still there: while it goes, the cluster ends in order."""
     with _heard_or_not(sys.stderr):
-        err.print(line, style=style, markup=False)
+        _err.print(line, style=style, markup=False)
 
 
 @contextmanager
@@ -152,7 +162,7 @@ def _heard_or_not(stream: TextIO) -> Iterator[None]:
     """Who reads `stream` may go away: the cluster goes on, and nothing is said there any more."""
     try:
         yield
-    except (OSError, SystemExit):  # Rich makes the latter of a broken pipe
+    except OSError:
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
 
@@ -178,19 +188,19 @@ class _Screen:
             self._tell_all(cluster)
 
     def _tell_all(self, cluster: "ClusterAddress") -> None:
-        out.print(f"The cluster is ready after {cluster.ready_s:.1f} s at [bold]{cluster.url}[/]  (Ctrl-C ends it)")
-        out.print(f"  page            {cluster.url}/")
-        out.print(f"  WebSocket       {cluster.url.replace('http', 'ws', 1)}/ws/asr")
-        out.print(f"  OpenAI's REST   {cluster.url}/v1")
+        _out.print(f"The cluster is ready after {cluster.ready_s:.1f} s at [bold]{cluster.url}[/]  (Ctrl-C ends it)")
+        _out.print(f"  page            {cluster.url}/")
+        _out.print(f"  WebSocket       {cluster.url.replace('http', 'ws', 1)}/ws/asr")
+        _out.print(f"  OpenAI's REST   {cluster.url}/v1")
         if cluster.funasr_url:
-            out.print(f"  FunASR clients  {cluster.funasr_url}")
+            _out.print(f"  FunASR clients  {cluster.funasr_url}")
         for role in cluster.roles:
-            out.print(f"  {role.name:<16}{role.url}  process {role.pid}")
-        out.print("In another shell, for `sessions list`, `doctor`, `topics ensure`, one more `worker`:")
+            _out.print(f"  {role.name:<16}{role.url}  process {role.pid}")
+        _out.print("In another shell, for `sessions list`, `doctor`, `topics ensure`, one more `worker`:")
         words = [f"{name}={shlex.quote(value)}" for name, value in cluster.environment.items()]
-        out.print(f"  export {' '.join(words)}", markup=False)
+        _out.print(f"  export {' '.join(words)}", markup=False)
         if "REDIS_URL" not in cluster.environment:
-            out.print("  and REDIS_URL as you have it: it may hold a password, which is not shown")
+            _out.print("  and REDIS_URL as you have it: it may hold a password, which is not shown")
 
 
 class _Lines(_Screen):

@@ -79,7 +79,7 @@ class LeaseTable:
         if held is None or now >= held.lease.expires_at:
             return None
         held.lease = replace(held.lease, expires_at=max(held.lease.expires_at, now + self._ttl_s))
-        return held.lease
+        return replace(lease, expires_at=held.lease.expires_at)
 
     def release(self, lease: Lease, now: float) -> None:
         """Ends the lease at once, if it is still in force, so that another owner need not wait."""

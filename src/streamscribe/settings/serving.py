@@ -183,7 +183,7 @@ class WorkerSettings(Section):
         1,
         600,
         "A worker process that says nothing for so long, or whose model hangs so long, is ended; so is each role of a "
-        "cluster whose event loop stands still so long.",
+        "cluster that was ready and whose event loop stands still so long.",
     )
     health_host: str = Field(
         default="127.0.0.1",

@@ -102,6 +102,7 @@ class Leases:
 
         async def write(lease: Lease) -> None:
             await self._store.note(lease, place)
+            session.on_trial = place is not None
             if place is None and session.lease is not None:
                 session.lease = replace(session.lease, ends=NO_ENDS)
 

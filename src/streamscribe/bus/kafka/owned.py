@@ -26,7 +26,7 @@ class Owned:
     (`trial`). Both are bounded by what its partition may hold; one of which nothing is held is `given`. A session that
     is `ended` is over for everybody, not only here. Its records before `read_to` are those that former owners could
     have read, once that is known; `last_steps` are those that were under way for them when all were processed, and are
-    yet. `abandoned` is what a gateway said that may have the session no more.
+    yet. `on_trial`: the store has a place of it. `abandoned` is what a gateway said that may have the session no more.
     `saved` is the newest checkpoint that the store is known to have. `error` is what the session fails with once it has
     a lease to say so.
     """
@@ -54,6 +54,7 @@ class Owned:
     ended: bool = False
     read_to: int | None = None
     last_steps: frozenset[object] | None = None
+    on_trial: bool = False
     heard_at: float = 0.0
     next_index: int = 0
     come_bytes: int = 0

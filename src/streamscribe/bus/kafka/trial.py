@@ -18,6 +18,9 @@ over. The session's id is among them where nobody knows."""
 TURN_S = 0.5
 """The longest turn of a suspect that was not on trial yet when a worker ended."""
 
+NOWHERE = 2**31
+"""The place of a suspect whose turn is over: none of its records, nor one that comes yet."""
+
 LOOK_EVERY_S = 0.01
 
 
@@ -112,7 +115,7 @@ class Trials:
         through = await self._until(session, lambda: self.through(session), until_s)
         if session.over:  # its end may be told, and not in the log yet
             return
-        if not await self._leases.note(session, None if through or not session.live else session.next_index):
+        if not await self._leases.note(session, None if through or not session.live else NOWHERE):
             self._lose(session)
 
     def _give_all(self, session: Owned) -> None:

@@ -70,7 +70,7 @@ class Upkeep:
             if session.live and not session.opened_saved:
                 self.save(session)
             had_ends = session.lease is not None and session.lease.ends.count > 0
-            if had_ends and self._through(session) and not await self._leases.note(session, None):
+            if (had_ends or session.on_trial) and self._through(session) and not await self._leases.note(session, None):
                 self._lose(session)
         self._store_there_since = there_since = self._store_there_since or now
         quiet = [one for one in held if one.live and now - max(there_since, one.heard_at) >= self._orphaned_after_s]
