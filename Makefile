@@ -10,10 +10,9 @@ INSTALLED := $(if $(wildcard $(STAMP)),$(STAMP),$(RUN_STAMP))
 FILE ?=
 # Tests of `make check`: no model, socket, thread or sleep.
 FAST := tests/house tests/unit tests/machines tests/conformance
-# A process for each core, and one more where tests wait for servers half of their time; each starts servers of its
-# own, so that many more would only take memory.
-CORES := $(shell getconf _NPROCESSORS_ONLN)
-SIDE_BY_SIDE := --maxprocesses 4 --dist worksteal --numprocesses
+# A process for each core: with one more the whole took no less time, and tests that wait for seconds failed. Each starts
+# servers of its own, so that many more would only take memory.
+SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist worksteal
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -46,12 +45,12 @@ check: $(STAMP) ## lint, types, layers, unit tests with the coverage gate (under
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest $(FAST) $(SIDE_BY_SIDE) $(CORES) --cov --cov-report=term:skip-covered
+	@$(BIN)/pytest $(FAST) $(SIDE_BY_SIDE) --cov --cov-report=term:skip-covered
 
 test: check models $(TEST_STAMP) ## everything: check, then real models, FunASR, servers and a browser
 	@sh tools/setup.sh test-packages
 	@$(BIN)/streamscribe models pull telephone-prompts
-	@STREAMSCRIBE_TEST_FUNASR=1 $(BIN)/pytest tests $(FAST:%=--ignore=%) $(SIDE_BY_SIDE) $$(($(CORES) + 1))
+	@STREAMSCRIBE_TEST_FUNASR=1 $(BIN)/pytest tests $(FAST:%=--ignore=%) $(SIDE_BY_SIDE)
 
 sim-long: $(STAMP) ## run 20,000 seeds of the simulation, with a bar (ARGS=... takes others; see docs/simulation.md)
 	@$(BIN)/python -m tests.sim.run --seeds 20000 $(ARGS)

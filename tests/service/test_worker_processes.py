@@ -49,6 +49,7 @@ def pair() -> Iterator[RunningServer]:
 
 
 async def test_law_3_workers_killed_under_streams_lose_double_and_change_no_final(pair: RunningServer) -> None:
+    await until_ready(pair, WORKERS)
     expected = await undisturbed(pair)
     killed, failed = Counter[int](), await figure(pair, "streamscribe_failed_sessions_total")
 
@@ -67,6 +68,7 @@ async def test_law_3_workers_killed_under_streams_lose_double_and_change_no_fina
 async def test_while_no_worker_lives_sessions_wait_newcomers_are_told_to_come_back_and_all_goes_on(
     pair: RunningServer,
 ) -> None:
+    await until_ready(pair, WORKERS)
     expected = await undisturbed(pair)
     waited_for: list[list[str]] = []
 
@@ -90,6 +92,7 @@ async def test_while_no_worker_lives_sessions_wait_newcomers_are_told_to_come_ba
 
 
 async def test_a_worker_that_is_frozen_is_ended_and_its_sessions_go_on(pair: RunningServer) -> None:
+    await until_ready(pair, WORKERS)
     expected = await undisturbed(pair)
     await until_ready(pair, WORKERS)
     frozen: list[int] = []
@@ -117,6 +120,7 @@ async def test_a_server_that_was_frozen_itself_does_not_blame_its_workers(pair: 
 
 async def test_audio_that_ends_two_workers_is_quarantined_and_others_hear_all(pair: RunningServer) -> None:
     """R11."""
+    await until_ready(pair, WORKERS)
     expected = await undisturbed(pair)
     await until_ready(pair, WORKERS)
     ends = await figure(pair, "streamscribe_worker_ends_total")
