@@ -14,7 +14,7 @@ from tests.service.test_cluster import SPEECH, settled
 pytestmark = pytest.mark.timeout(420)
 
 FEW_ENDS = 40
-"""Four, where two on trial meet at one record; drafts come by the clock, at other records each time: 4 to 23 were seen."""
+"""Four, where two on trial meet at one record; drafts come by the clock, at other records each time: 4 to 23 seen."""
 
 
 async def test_a_session_whose_final_ends_workers_is_quarantined_after_a_few(tmp_path: Path) -> None:
